@@ -16,9 +16,9 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// types runs a command line, which has to end with a code, and with everything on
-// standard output and error that the patterns ask for. A pattern that begins with "!"
-// must not match. It returns standard output.
+// types runs a command line and checks its exit code and its output, which must match
+// the patterns. A pattern that begins with "!" must not match. It returns standard
+// output.
 func types(t *testing.T, code int, args []string, patterns ...string) string {
 	t.Helper()
 	var out, errors bytes.Buffer
@@ -46,8 +46,8 @@ func partitionDirs(t *testing.T, dir string) []string {
 	return dirs
 }
 
-// startsWith starts a server of a directory in this process, which has to be refused with
-// a text, or to start if there is none.
+// startsWith starts a server for a directory in this process. The start must be refused
+// with the text, or succeed if the text is empty.
 func startsWith(t *testing.T, dir, refusal string) {
 	t.Helper()
 	s, err := server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
@@ -64,12 +64,12 @@ func startsWith(t *testing.T, dir, refusal string) {
 	}
 }
 
-// TestAcceptLossCommand accepts losses on the command line: of a whole directory, of one
-// that lacks a partition, without and with --start-empty, each twice.
+// TestAcceptLossCommand accepts losses on the command line: for an undamaged directory,
+// and for one without a partition, with and without --start-empty, each twice.
 func TestAcceptLossCommand(t *testing.T) {
 	dir := checkable(t)
 	before := filesBelow(t, dir)
-	types(t, 2, []string{"check", "--start-empty", dir}, `--start-empty is a part of --accept-loss: give both`)
+	types(t, 2, []string{"check", "--start-empty", dir}, `--start-empty needs --accept-loss: give both`)
 	types(t, 2, []string{"check", "--accept-loss"}, `expected "<dir>"`)
 	types(t, 1, []string{"check", "--accept-loss", filepath.Join(dir, "p")}, `p is not a data directory: it has no node\.json`)
 	if after := filesBelow(t, dir); !maps.Equal(before, after) {
@@ -113,7 +113,7 @@ func TestAcceptLossCommand(t *testing.T) {
 	types(t, 0, []string{"check", dir}, `accepted loss: `, `every invariant holds\n$`)
 	startsWith(t, dir, "")
 
-	// One cannot be read: a copy of it is kept.
+	// One partition cannot be read: the quarantine keeps a copy.
 	unreadable := partitionDirs(t, dir)[0]
 	if err := os.Remove(filepath.Join(unreadable, "FORMAT")); err != nil {
 		t.Fatal(err)
@@ -125,8 +125,7 @@ func TestAcceptLossCommand(t *testing.T) {
 }
 
 // TestQuarantineCommands lists, restores and deletes on the command line: a container
-// that a catalog put back from an older copy does not know, and a directory that is no
-// partition.
+// that an older catalog does not name, and a directory that is not a partition.
 func TestQuarantineCommands(t *testing.T) {
 	dir := checkable(t)
 	old := filepath.Join(t.TempDir(), "catalog")
@@ -207,7 +206,7 @@ func TestQuarantineCommands(t *testing.T) {
 	types(t, 1, []string{"quarantine", "restore", "--as", "shop/late", dir, names["0"]}, `restore from the quarantine: `)
 	types(t, 1, []string{"quarantine", "restore", "--as", "shop/late", dir, names["0"], names["0"], names["1"]}, `restore from the quarantine: `)
 
-	// While a server runs only list works.
+	// While a server runs, only list works.
 	s, err = server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +218,7 @@ func TestQuarantineCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What is right is done once.
+	// Correct commands work once.
 	types(t, 0, []string{"quarantine", "delete", dir, names["unknown"]}, `^deleted: \S+-unknown\n$`)
 	types(t, 1, []string{"quarantine", "delete", dir, names["unknown"]}, none)
 	restore := []string{"quarantine", "restore", "--as", "shop/late", dir, names["0"], names["1"]}

@@ -21,12 +21,12 @@ const (
 	beforeSize   = 2000 // operations of a slice
 )
 
-// BenchmarkBefore compares operations on single documents over HTTP with those of the
-// binary that DECAN_BEFORE names, as `go build -o FILE ./cmd/decan` made it of an earlier
-// commit. Both servers run, and take turns with slices of 2,000 operations. It prints the
-// ratios of speed, and of the processor time that the servers take, which other work on
-// the machine changes less: medians with their quartiles, and those of all rounds
-// together, over which collections of garbage even out.
+// BenchmarkBefore compares operations on single documents over HTTP with those of an
+// earlier binary, made by `go build -o FILE ./cmd/decan`, which DECAN_BEFORE names. Both
+// servers run, and get slices of 2,000 operations in turn. It prints the ratios of the
+// speed and of the processor time, which depends less on other work of the machine:
+// medians with quartiles, and the ratio of the sums, in which garbage collections average
+// out.
 func BenchmarkBefore(b *testing.B) {
 	before := os.Getenv("DECAN_BEFORE")
 	if before == "" {

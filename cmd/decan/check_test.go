@@ -19,7 +19,7 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// checkable makes a data directory of two containers with documents.
+// checkable creates a data directory with two containers.
 func checkable(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -55,8 +55,8 @@ func checkable(t *testing.T) string {
 	return dir
 }
 
-// stopper writes to a buffer, and interrupts the process at each line, until that has
-// come to its handlers.
+// stopper writes to a buffer, and interrupts the process at each line until a handler of
+// the process has received a signal.
 type stopper struct {
 	bytes.Buffer
 	with os.Signal
@@ -96,7 +96,7 @@ func TestCheckCommand(t *testing.T) {
 		}
 	}
 	for _, with := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		// Nothing ends the process when the check has let go of the signal.
+		// After the check has released the signal, it must not end the process.
 		kept := make(chan os.Signal, 16)
 		signal.Notify(kept, with)
 		var out bytes.Buffer
@@ -116,7 +116,7 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
-// TestCheckParallel says how many partitions are verified together.
+// TestCheckParallel shows how many partitions are verified at the same time.
 func TestCheckParallel(t *testing.T) {
 	t.Parallel()
 	all := checkParallel(0, 0) // of an unknown amount of memory

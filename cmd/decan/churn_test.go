@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// churner makes, changes and drops containers, and one database, that nobody
-// else touches, so that it alone knows what must be there.
+// churner creates, changes and drops containers and a database. No other client touches
+// them, so it knows their state.
 type churner struct {
 	id         int
 	random     *rand.Rand
@@ -22,13 +22,13 @@ type churner struct {
 	done       int // acknowledged operations
 }
 
-// churned is what is known of one container.
+// churned is the known state of one container.
 type churned struct {
 	exists    bool
 	documents int // acknowledged
 	policy    int // of the last acknowledged create or replace
 
-	// what has no answer yet, "" when nothing
+	// the operation without an answer; "" for none
 	pending   string // create, replace, delete, write or drop
 	nextState int    // the policy of a pending replace
 }
@@ -65,7 +65,7 @@ func (w *churner) churn(t *testing.T, address string) {
 	})
 }
 
-// unexpected is an answer that should not have been given.
+// unexpected is a wrong answer.
 type unexpected string
 
 func (u unexpected) Error() string { return string(u) }
@@ -83,7 +83,7 @@ func ask(client *servertest.Client, request servertest.Request, what string, wan
 	return response, unexpected(fmt.Sprintf("%s was answered %d: %s", what, response.Status, response.Body))
 }
 
-// step carries out one operation. After an error it is still pending.
+// step performs one operation. After an error it stays pending.
 func (w *churner) step(client *servertest.Client) error {
 	const key = server.WellKnownKey
 	i := w.random.IntN(len(w.containers))
@@ -132,7 +132,7 @@ func (w *churner) step(client *servertest.Client) error {
 	return nil
 }
 
-// verify compares the server with what is known, and settles what is not.
+// verify compares the server with the known state, and resolves pending operations.
 func (w *churner) verify(t *testing.T, address string) {
 	client, err := servertest.Dial(address)
 	if err != nil {
@@ -196,10 +196,10 @@ func (w *churner) verify(t *testing.T, address string) {
 	}
 }
 
-// TestKillWhileContainersChange kills the real binary while containers and
-// databases are made, given other indexing policies and dropped: each change is
-// wholly there or not at all, an acknowledged one is there, and the next start
-// leaves no directory that nobody names.
+// TestKillWhileContainersChange kills the real binary while containers and databases are
+// created, changed and dropped: each change took effect completely or not at all, each
+// acknowledged change took effect, and after the next start the catalog names every
+// directory.
 func TestKillWhileContainersChange(t *testing.T) {
 	rounds := 5
 	seed := uint64(time.Now().UnixNano())

@@ -12,9 +12,9 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// TestClosingCutShort ends a server by two signals, one right behind the other and later,
-// while it closes partitions with fresh writes, and finds every acknowledged write in the
-// next one.
+// TestClosingCutShort ends a server with two signals, at once and with increasing pauses,
+// while it closes partitions with new writes. The next server has every acknowledged
+// write.
 func TestClosingCutShort(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	var gets []servertest.Request
@@ -50,7 +50,7 @@ func TestClosingCutShort(t *testing.T) {
 		}
 		client.Close()
 		p.command.Process.Signal(syscall.SIGTERM)
-		// A server that closes refuses connections: it has let go of the signals.
+		// A closing server refuses connections; it has then released the signals.
 		for {
 			other, err := net.Dial("tcp", p.address)
 			if err != nil {

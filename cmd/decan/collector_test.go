@@ -19,7 +19,7 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// TestHeapFloor allocates many times what is in use, and counts the collections.
+// TestHeapFloor allocates many times the live heap, and counts the collections.
 func TestHeapFloor(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(percentDefault)

@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestCommands runs the stories of testdata: the command line as a person types it.
+// TestCommands runs the stories of testdata: command lines and their output.
 func TestCommands(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -26,7 +26,7 @@ func TestCommands(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// waitfor ADMIN: until the server with this admin address is ready.
+			// waitfor ADMIN waits until the server with this admin address is ready.
 			"waitfor": func(ts *testscript.TestScript, _ bool, args []string) {
 				deadline := time.Now().Add(startTime)
 				for time.Now().Before(deadline) {
@@ -36,19 +36,19 @@ func TestCommands(t *testing.T) {
 							return
 						}
 					}
-					time.Sleep(5 * time.Millisecond) // another process: nothing to wait on but its port
+					time.Sleep(5 * time.Millisecond) // Another process can only be polled.
 				}
 				ts.Fatalf("no server is ready on %s", args[0])
 			},
-			// put ADDRESS DATABASE CONTAINER N: a container over two partitions on
-			// /pk, with N items whose n counts.
+			// put ADDRESS DATABASE CONTAINER N creates a container with two partitions
+			// and the key /pk, and N items with the numbers n from 0.
 			"put": func(ts *testscript.TestScript, _ bool, args []string) { put(ts, args[0], args[1], args[2], args[3]) },
-			// make ADDRESS DATABASE CONTAINER PATH...: an empty container with these
-			// levels, and its database when that is missing.
+			// make ADDRESS DATABASE CONTAINER PATH... creates an empty container with
+			// these key paths, and its database if it is missing.
 			"make": func(ts *testscript.TestScript, _ bool, args []string) {
 				makeEmpty(ts, args[0], args[1], args[2], args[3:])
 			},
-			// until PATTERN PROGRAM ARGUMENT...: run it until its output matches.
+			// until PATTERN PROGRAM ARGUMENT... runs a program until its output matches.
 			"until": func(ts *testscript.TestScript, _ bool, args []string) {
 				for deadline := time.Now().Add(startTime); ; time.Sleep(5 * time.Millisecond) {
 					err := ts.Exec(args[1], args[2:]...)
@@ -59,7 +59,7 @@ func TestCommands(t *testing.T) {
 					}
 				}
 			},
-			// get ADDRESS PATH: the body of an answer.
+			// get ADDRESS PATH prints the status and the body of an answer.
 			"get": func(ts *testscript.TestScript, _ bool, args []string) {
 				resp, err := http.Get("http://" + args[0] + args[1])
 				ts.Check(err)
@@ -68,7 +68,7 @@ func TestCommands(t *testing.T) {
 				ts.Check(err)
 				fmt.Fprintf(ts.Stdout(), "%d %s", resp.StatusCode, body)
 			},
-			// sorted A B: two files have the same lines in some order.
+			// sorted A B checks that two files have the same lines in any order.
 			"sorted": func(ts *testscript.TestScript, _ bool, args []string) {
 				lines := func(name string) []string {
 					return slices.Sorted(strings.Lines(ts.ReadFile(name)))

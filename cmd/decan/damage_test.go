@@ -38,16 +38,16 @@ type template struct {
 }
 
 const (
-	// markAge is how old an acknowledged write is that must not be missed.
+	// markAge is the age from which the loss of an acknowledged write must be detected.
 	markAge = time.Second
-	// damageTrials is how many trials `go test` makes.
+	// damageTrials is the number of trials of `go test`.
 	damageTrials = 40
-	// damageProgress is after how many trials the long job shows what it has so far.
+	// damageProgress is the number of trials between two reports of the long job.
 	damageProgress = 100
 )
 
-// killedUnderLoad fills a server with documents of several containers, one of which
-// is split meanwhile, and kills it.
+// killedUnderLoad writes documents to several containers, one of which splits, and kills
+// the server.
 func killedUnderLoad(t *testing.T, seed uint64) *template {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -68,7 +68,7 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 	}
 	client.Close()
 	p.kill()
-	// The catalog does not know this: the next start moves it to the quarantine.
+	// The catalog does not name this directory: the next start moves it to the quarantine.
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "p", "unknown"), 0o700), os.WriteFile(filepath.Join(dir, "p", "unknown", "file"), []byte("something"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 			return err
 		})
 	})
-	// Until there are enough documents, and some more time, so that they are old.
+	// Wait for enough documents, and then until they are old.
 	for deadline := time.Now().Add(startTime); ; {
 		tick := time.NewTimer(50 * time.Millisecond)
 		<-tick.C
@@ -173,7 +173,7 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// dirsBelow returns the directories below one, by their relative names.
+// dirsBelow returns the relative names of the directories below another.
 func dirsBelow(t *testing.T, dir string) (dirs []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -189,7 +189,7 @@ func dirsBelow(t *testing.T, dir string) (dirs []string) {
 	return dirs
 }
 
-// harm is what is done to one file or directory.
+// harm is the damage of one file or directory.
 type harm struct {
 	kind string // flip, cut or remove
 	file string
@@ -199,7 +199,7 @@ type harm struct {
 
 func (h harm) String() string { return fmt.Sprintf("%s %s at %d", h.kind, h.file, h.at) }
 
-// fileKind is the kind of a file, for the choice and for the table of outcomes.
+// fileKind is the kind of a file, for the choice and the table of results.
 func fileKind(name string) string {
 	parts := strings.Split(name, string(filepath.Separator))
 	base, where := parts[len(parts)-1], "partition"
@@ -238,16 +238,16 @@ func dirKind(name string) string {
 	}
 }
 
-// flipEvery is the distance of the bits that are flipped.
+// flipEvery is the distance of flipped bits.
 const flipEvery = 500
 
-// cutEvery is about how many bytes lie between two lengths that a file is cut to.
+// cutEvery is the approximate distance of the lengths to which a file is truncated.
 const cutEvery = 500
 
-// enumerate returns everything that may be done to the directory, by kinds: for each
-// file every 500th bit, cuts at random places, one in each 500 bytes, and its removal;
-// and the removal of each directory. The order within a kind is random: flips, cuts and
-// removals take turns, six to two to two, as long as there are any.
+// enumerate returns every harm of the directory, by kind: for each file flips of every
+// 500th bit, a truncation at a random place in each 500 bytes, and the removal; and the
+// removal of each directory. The order within a kind is random: of ten harms, six are
+// flips, two truncations and two removals, while there are any.
 func (m *template) enumerate(t *testing.T, random *rand.Rand) map[string][]harm {
 	t.Helper()
 	type queues struct{ flips, cuts, removals []harm }
@@ -300,8 +300,8 @@ func (m *template) enumerate(t *testing.T, random *rand.Rand) map[string][]harm 
 	return all
 }
 
-// choose picks the harms of a run: one of each kind in turn, from a random kind on.
-// None comes twice.
+// choose picks the harms of a run: one of each kind in turn, beginning with a random
+// kind. None occurs twice.
 func choose(all map[string][]harm, trials int, random *rand.Rand) (chosen []harm) {
 	kinds := slices.Sorted(maps.Keys(all))
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -340,12 +340,12 @@ func (h harm) do(t *testing.T, dir string) {
 	}
 }
 
-// harmed is what a trial found.
+// harmed is the result of a trial.
 type harmed struct {
 	refused bool // the server did not start
-	closed  int  // documents that were answered with an error
-	lost    int  // old documents that are not there
-	late    int  // documents of the last second that are not there
+	closed  int  // reads of documents that failed
+	lost    int  // missing old documents
+	late    int  // missing documents of the last second
 	problem string
 }
 
@@ -413,8 +413,8 @@ func (m *template) try(t *testing.T, h harm) harmed {
 	return o
 }
 
-// names reports whether a text names what was harmed. Of a marker its kind is enough:
-// the rest of its name is what is lost with it.
+// names reports whether a text names the harmed file. For a marker its kind is
+// sufficient, because the rest of its name is lost with it.
 func (h harm) names(text string) bool {
 	base := filepath.Base(h.file)
 	if strings.HasPrefix(h.what, "directory of") {
@@ -426,12 +426,12 @@ func (h harm) names(text string) bool {
 	return strings.Contains(text, base)
 }
 
-// kept compares what a directory had with what it has. A start that was refused leaves
-// each file as it was, byte by byte, but for the reserve, which has no data. A start may
-// remove files of a store only after all that was not closed is opened and verified:
-// then it removes logs whose rows are in tables, and tables, manifests, options and
-// markers that newer ones replace. The store itself stays where it is, or in the
-// quarantine. The files of a partition that is refused stay as they are.
+// kept compares the files of a directory before and after a start. A refused start leaves
+// each file unchanged, except the reserve, which has no data. A start removes files of a
+// store only after it has opened and verified all stores that were not closed: logs whose
+// rows are in tables, and tables, manifests, options and markers with newer versions. The
+// store itself stays, or is in the quarantine. The files of a refused partition do not
+// change.
 func kept(before, after map[string]string, harmed string, start, partition bool) string {
 	has := func(dir string) bool {
 		for name := range after {
@@ -477,12 +477,12 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// TestDamage harms one file of a directory that was killed under load, or removes one
-// of its directories, and starts a server: every write that was acknowledged more than a
-// second before is served, or the server or the partition refuses and names the file,
-// and nothing is removed or changed by a start that is refused. It enumerates what may
-// be done to each file, and takes a sample with something of each kind.
-// DECAN_DAMAGE_TRIALS sets the number of trials, and DECAN_DAMAGE_SEED repeats a choice.
+// TestDamage damages or removes one file, or removes one directory, of a server that was
+// killed under load, and starts a server: it serves every write that was acknowledged more
+// than a second before, or the server or the partition refuses and names the file. A
+// refused start removes and changes nothing. The test enumerates the damages of each file,
+// and takes a sample with damages of each kind. DECAN_DAMAGE_TRIALS sets the number of
+// trials, DECAN_DAMAGE_SEED repeats a choice.
 func TestDamage(t *testing.T) {
 	trials, seed := damageTrials, uint64(time.Now().UnixNano())
 	if text := os.Getenv("DECAN_DAMAGE_TRIALS"); text != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the server tells about a query is printed, and a rebuild of the index
-// while there is one.
+// TestExplanationPrints prints the answer of the server about a query, with the rebuild
+// of an index if there is one.
 func TestExplanationPrints(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]string{

@@ -22,14 +22,14 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// hostile is a kind of client that misbehaves, once, on a connection of its own.
+// hostile is a kind of client that misbehaves once, on a connection of its own.
 type hostile struct {
 	name string
 	do   func(conn net.Conn, random *rand.Rand)
-	few  bool // each takes a processor by itself: there are at most heavyMax of them
+	few  bool // each uses a whole processor, so there are at most heavyMax of them
 }
 
-// hostiles are all kinds. Each returns when the server ends the connection, or earlier.
+// hostiles are all kinds. Each returns at the latest when the server ends the connection.
 var hostiles = []hostile{
 	{"says nothing", func(conn net.Conn, _ *rand.Rand) { drain(conn) }, false},
 	{"announces a body", func(conn net.Conn, _ *rand.Rand) {
@@ -52,7 +52,7 @@ var hostiles = []hostile{
 				return
 			}
 		}
-		time.Sleep(hostileTimeout) // It is cut meanwhile.
+		time.Sleep(hostileTimeout) // The server disconnects it.
 	}, false},
 	{"goes in the middle of an answer", func(conn net.Conn, _ *rand.Rand) {
 		request := servertest.Prepare(server.WellKnownKey, "GET", "dbs/crash/colls/c/docs/large", nil, "x-ms-documentdb-partitionkey", `["t","u"]`)
@@ -99,8 +99,8 @@ var hostiles = []hostile{
 	}, true},
 }
 
-// hugeDocuments returns versions of two documents of 1.8 MB, which have 100,000 values
-// under paths of their own; all values of two versions differ.
+// hugeDocuments returns versions of two documents of 1.8 MB with 100,000 values, each with
+// its own path. All values of two versions differ.
 var hugeDocuments = sync.OnceValue(func() (bodies [4][]byte) {
 	for n := range bodies {
 		body := fmt.Appendf(nil, `{"id":"huge%d","tenant":"t","user":"u"`, n%2)
@@ -113,9 +113,9 @@ var hugeDocuments = sync.OnceValue(func() (bodies [4][]byte) {
 })
 
 const (
-	hostileTimeout = time.Second // what slow clients have in these tests
+	hostileTimeout = time.Second // the timeouts of the server in these tests
 	heavyMax       = 8
-	hostilePause   = 100 * time.Millisecond // so that hostile clients leave their own processor time to others
+	hostilePause   = 100 * time.Millisecond // leaves processor time of this process to the other clients
 )
 
 func drain(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
@@ -126,13 +126,14 @@ func hostileHead(length int) []byte {
 		date, servertest.Authorization(server.WellKnownKey, "POST", "docs", "dbs/crash/colls/c", date), length)
 }
 
-// hostileMemory is what the server may have in memory, in MB.
+// hostileMemory is the maximum memory of the server, in MB.
 const hostileMemory = 512
 
-// TestHostile has clients of all kinds misbehave while others work: every answer to
-// those is right, and the memory of the server has a bound. DECAN_HOSTILE sets how long
-// it runs; `make hostile` runs three minutes with ten times as many, and wants the median
-// latency of the others within 20 times of what it is alone, and 20 ms.
+// TestHostile runs hostile clients of all kinds and normal clients: every answer to a
+// normal client is correct, and the memory of the server has a limit. DECAN_HOSTILE sets
+// the duration; `make hostile` runs for three minutes with ten times as many clients, and
+// requires that the median latency of normal clients is below 20 times the one without
+// hostile clients, and below 20 ms.
 func TestHostile(t *testing.T) {
 	length, crowd := time.Second, 4
 	if text := os.Getenv("DECAN_HOSTILE"); text != "" {
@@ -166,9 +167,9 @@ func TestHostile(t *testing.T) {
 			t.Fatalf("%v %d %s", err, response.Status, response.Body)
 		}
 	}
-	// work reads and writes small documents, and returns how long that took each time. A
-	// connection that was closed to make room is opened again, as clients do: straight has
-	// the times of those for which it was not.
+	// work reads and writes small documents, and returns the times. Like other clients, it
+	// opens a connection again that was closed to make room; straight has the times of
+	// requests without that.
 	work := func(length time.Duration) (took, straight []time.Duration, reopened int) {
 		var own *servertest.Client
 		var err error
@@ -271,7 +272,7 @@ func TestHostile(t *testing.T) {
 	if len(alone) < 10 || len(among) < 10 {
 		t.Fatalf("%d operations alone and %d among hostile clients", len(alone), len(among))
 	}
-	// Reads and writes take turns.
+	// Reads and writes alternate.
 	var reads, writes []time.Duration
 	for i, took := range among {
 		if i%2 == 0 {
@@ -294,15 +295,14 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// readiness is for how long the threads of a process were ready to run and had no
-// processor.
+// readiness is how long the threads of a process were ready to run without a processor.
 type readiness struct {
 	at     time.Time
 	waited time.Duration
 }
 
-// readiness returns that of the threads that the process has; nothing where the system
-// does not tell.
+// readiness returns that of the present threads of the process, and nothing if the system
+// does not report it.
 func (p *process) readiness() readiness {
 	now := readiness{at: time.Now()}
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.command.Process.Pid))
@@ -316,13 +316,13 @@ func (p *process) readiness() readiness {
 	return now
 }
 
-// share returns the part of the time since an earlier moment, in percent of one thread.
+// share returns its share of the time since an earlier value, in percent of one thread.
 func (r readiness) share(since readiness) float64 {
 	return 100 * float64(r.waited-since.waited) / float64(r.at.Sub(since.at))
 }
 
-// With 256 descriptors, 300 quiet connections keep neither a new client out nor the
-// admin port from answering, nor stores from being made, written and opened.
+// TestFewDescriptors opens 300 idle connections to a server with 256 descriptors: new
+// clients connect, the admin port answers, and stores are created, written and opened.
 func TestFewDescriptors(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no descriptor limit")

@@ -19,9 +19,9 @@ import (
 	"github.com/decandb/decan/internal/server"
 )
 
-// TestKillWhileCopying kills the real binary with SIGKILL at random moments while
-// a copy job works: each new start goes on with it, and in the end both
-// containers hold the same and every invariant holds.
+// TestKillWhileCopying kills the real binary with SIGKILL at random moments while a copy
+// job works: each start continues the job, and in the end both containers have the same
+// documents and every invariant holds.
 func TestKillWhileCopying(t *testing.T) {
 	const documents, rounds = 1000, 4
 	seed := uint64(time.Now().UnixNano())
@@ -44,7 +44,7 @@ func TestKillWhileCopying(t *testing.T) {
 		command(t, "copy", "create", fmt.Sprint("j", jobs), "crash/from", "crash/to", "--admin", p.admin)
 	}
 	begin()
-	life := 150 * time.Millisecond // at most; less while jobs end before it does
+	life := 150 * time.Millisecond // the maximum, which is reduced while jobs end earlier
 	for round := 0; round < rounds || partial < 2 && round < 4*rounds; round++ {
 		time.Sleep(time.Duration(random.Int64N(int64(life)))) // the moment of death is the subject of this test
 		p.kill()
@@ -82,8 +82,8 @@ func TestKillWhileCopying(t *testing.T) {
 	t.Logf("%d kills came before the end of %d jobs", partial, jobs)
 }
 
-// makePair makes the containers from and to in a new database, and returns the
-// address of the server.
+// makePair creates the containers from and to in a new database, and returns the address
+// of the server.
 func makePair(t *testing.T, p *process) string {
 	t.Helper()
 	client, err := remote.Account{Endpoint: p.address, Key: auth.WellKnownKey}.Documents(1)
@@ -107,7 +107,7 @@ func makePair(t *testing.T, p *process) string {
 	return p.address
 }
 
-// command carries out a command line and returns what it printed.
+// command runs a command line and returns its output.
 func command(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, err bytes.Buffer

@@ -23,26 +23,26 @@ const (
 	pairs  = 5 // partition keys, each of which has the documents x and y
 )
 
-// pair is what the documents of one key hold. Each write brings another number.
+// pair is the content of the documents of one key. Each write has another number.
 type pair struct{ X, Y int }
 
-// wish is what a racer asks of a pair.
+// wish is an operation of a racer on a pair.
 type wish struct {
 	pair   int
 	what   string // "read" both in one batch, "swap" x, "swap both" in one batch, or "put" y
-	expect int    // of a swap: what x has to hold, by its etag
+	expect int    // of a swap: the required content of x, by its etag
 	n      int
 }
 
-// outcome is what it was told.
+// outcome is the answer.
 type outcome struct {
-	unknown bool // there was no answer
-	refused bool // the etag was another
+	unknown bool // no answer arrived
+	refused bool // the etag did not match
 	read    pair
 }
 
-// pairModel says what one pair may do. A write without an answer has happened before
-// the process was dead, or not at all.
+// pairModel is the specification of one pair. A write without an answer took effect
+// before the process died, or never.
 var pairModel = porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		parts := make([][]porcupine.Operation, pairs)
@@ -85,7 +85,7 @@ var pairModel = porcupine.NondeterministicModel{
 	},
 }
 
-// race is a history in the making.
+// race is a history that is being recorded.
 type race struct {
 	begun time.Time
 
@@ -95,8 +95,8 @@ type race struct {
 	unknown int
 }
 
-// note adds an operation. One without an answer may still end as long as the process
-// lives: its end is filled in by [race.dead].
+// note adds an operation. An operation without an answer may take effect while the process
+// lives: [race.dead] sets its end.
 func (r *race) note(racer int, in wish, out outcome, call time.Duration) {
 	end := time.Since(r.begun)
 	r.mu.Lock()
@@ -113,7 +113,7 @@ func (r *race) note(racer int, in wish, out outcome, call time.Duration) {
 	r.history = append(r.history, porcupine.Operation{ClientId: racer, Input: in, Output: out, Call: int64(call), Return: int64(end)})
 }
 
-// dead says that the process has ended, and with it everything that it was asked.
+// dead records that the process has ended, and all its operations with it.
 func (r *race) dead() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ type racer struct {
 	seen   [pairs]seen
 }
 
-// seen is the last state of x that a racer was told: without an etag, none.
+// seen is the last state of x in an answer to a racer; without an etag, none.
 type seen struct {
 	x    int
 	etag string
@@ -152,13 +152,13 @@ func pairBody(at int, id string, n int) string {
 
 const raceLink = "dbs/crash/colls/c/docs"
 
-// run asks for one thing at random.
+// run performs one random operation.
 func (c *racer) run(client *servertest.Client) error {
 	at := c.random.IntN(pairs)
 	in := wish{pair: at, what: []string{"read", "swap", "swap both", "put"}[c.random.IntN(4)]}
 	if in.what != "read" {
 		c.writes++
-		in.n = c.writes*racers + c.id // which nobody else writes
+		in.n = c.writes*racers + c.id // which no other racer writes
 	}
 	known := c.seen[at]
 	if known.etag == "" && (in.what == "swap" || in.what == "swap both") {
@@ -178,7 +178,7 @@ func (c *racer) run(client *servertest.Client) error {
 	return err
 }
 
-// ask sends a wish, and returns the answer and what is known of x from then on.
+// ask sends a wish, and returns the answer and the known state of x after it.
 func (c *racer) ask(client *servertest.Client, in wish, etag string) (out outcome, now seen, err error) {
 	key := []string{"x-ms-documentdb-partitionkey", pairKey(in.pair)}
 	x, y := pairBody(in.pair, "x", in.n), pairBody(in.pair, "y", in.n)
@@ -221,7 +221,7 @@ func (c *racer) ask(client *servertest.Client, in wish, etag string) (out outcom
 	return outcome{read: pair{first.N, second.N}}, seen{first.N, first.ETag}, nil
 }
 
-// wrongly is an answer that cannot be read.
+// wrongly is a malformed answer.
 func wrongly(err error) error {
 	if err == nil {
 		return nil
@@ -229,12 +229,11 @@ func wrongly(err error) error {
 	return unexpected(err.Error())
 }
 
-// TestKillLinearizable has clients race for the same documents by compare-and-set with
-// etags and by batches, and kills the real binary with SIGKILL in between: one order
-// of everything explains every answer, in which each write comes after it was asked
-// for and before its answer, or before the process was dead when there was none, and
-// in which a write that was not answered may be missing.
-// There are half as many rounds as DECAN_CRASH_ROUNDS says.
+// TestKillLinearizable has clients race on the same documents with compare-and-set by
+// etag and with batches, and kills the real binary with SIGKILL: one order of all
+// operations explains every answer. In it, a write is between its request and its answer,
+// or if it has none, before the death of the process, or missing. The number of rounds is
+// half of DECAN_CRASH_ROUNDS.
 func TestKillLinearizable(t *testing.T) {
 	rounds := max(3, crashRounds(t)/2)
 	seed := uint64(time.Now().UnixNano())
@@ -250,7 +249,7 @@ func TestKillLinearizable(t *testing.T) {
 		return len(all.history) >= 20*rounds && all.refused >= rounds && all.unknown >= rounds
 	}
 	round := 0
-	// On a busy machine there may be more rounds until enough is shown.
+	// On a busy machine more rounds may be needed.
 	for ; round < rounds || !enough(rounds) && round < 3*rounds; round++ {
 		p := spawn(t, "--data", data)
 		if round == 0 {

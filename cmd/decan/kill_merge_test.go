@@ -14,11 +14,10 @@ import (
 )
 
 // TestKillWhileMerging kills the real binary with SIGKILL at random moments under
-// concurrent load, while it merges two partitions after the other and splits some
-// in between. Whatever a kill leaves, the next start makes it the two partitions or
-// the one: every acknowledged write is there once, by its key and in a query over
-// all partitions, the check is clean, and no directory is left.
-// DECAN_CRASH_ROUNDS sets the number of rounds.
+// concurrent load, while it merges and splits partitions. After each kill, the next start
+// has either the two partitions or the merged one: every acknowledged write exists once,
+// by its key and in a query over all partitions, the check is clean, and no directory
+// remains. DECAN_CRASH_ROUNDS sets the number of rounds.
 func TestKillWhileMerging(t *testing.T) {
 	rounds := crashRounds(t)
 	seed := uint64(time.Now().UnixNano())
@@ -30,7 +29,7 @@ func TestKillWhileMerging(t *testing.T) {
 	merges := 0
 	enough := func() bool { return met.joining >= rounds/6 && merges >= rounds/4 }
 	life := stretched{random: random, least: 50 * time.Millisecond, most: 400 * time.Millisecond}
-	// On a busy machine there may be more rounds until enough is shown.
+	// On a busy machine more rounds may be needed.
 	for round := 0; round < rounds || !enough() && round < 2*rounds; round++ {
 		if round%splitContainers == 0 {
 			met.count(writers)
@@ -72,8 +71,8 @@ func TestKillWhileMerging(t *testing.T) {
 }
 
 // mergeUntilDead merges random neighbours of a container, and splits partitions while
-// there are few, with pauses, until the server does not answer any more. look is told
-// how many there are.
+// there are few, with pauses, until the server no longer answers. look gets the number of
+// partitions.
 func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.Duration, look func(partitions int)) {
 	admin := remote.Admin{Endpoint: "http://" + p.admin, Key: server.WellKnownKey}
 	scope := url.Values{"database": {"crash"}, "container": {container}}
@@ -87,13 +86,13 @@ func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.
 		if n < 3 {
 			var out splitOutcome
 			scope.Set("partition", table.Partitions[random.IntN(n)].ID)
-			_ = admin.Ask(context.Background(), http.MethodPost, "partitions/split", scope, &out) // one key may fill it, or the server be dead
+			_ = admin.Ask(context.Background(), http.MethodPost, "partitions/split", scope, &out) // It fails if one key fills the partition, or the server is dead.
 			continue
 		}
 		at := random.IntN(n - 1)
 		var out mergeOutcome
 		scope.Set("partition", table.Partitions[at].ID)
 		scope.Set("with", table.Partitions[at+1].ID)
-		_ = admin.Ask(context.Background(), http.MethodPost, "partitions/merge", scope, &out) // the server may be dead
+		_ = admin.Ask(context.Background(), http.MethodPost, "partitions/merge", scope, &out) // It fails if the server is dead.
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// scripted is how many documents one run of the stored procedure writes: more than
-// a deletion by key takes away at once.
+// scripted is the number of documents that one run of the stored procedure writes: more
+// than one step of a deletion by key deletes.
 const scripted = 130
 
-// scripter fills a partition key of its own with a stored procedure, and deletes
-// all of it, so that it alone knows what must be there.
+// scripter fills a partition key of its own with a stored procedure and deletes it. No
+// other client touches the key, so it knows its state.
 type scripter struct {
 	id           int
 	random       *rand.Rand
 	runs         int
-	acknowledged int // number of the run that is there; 0: nothing is
-	attempted    int // of one whose answer never came
+	acknowledged int // number of the present run; 0 for none
+	attempted    int // number of a run without an answer
 	pending      bool
 	deletes      int
 }
@@ -58,7 +58,7 @@ func (s *scripter) load(t *testing.T, address string) {
 			if s.attempted == 0 {
 				s.deletes++
 			}
-		case 449: // Others were in the way, and nothing has happened.
+		case 449: // A conflict with other writes; nothing has changed.
 			s.pending = false
 		default:
 			t.Errorf("an operation was answered %d: %s", response.Status, response.Body)
@@ -67,7 +67,7 @@ func (s *scripter) load(t *testing.T, address string) {
 	}
 }
 
-// verify reads the key: all of one run, or nothing.
+// verify reads the key, which has all documents of one run, or none.
 func (s *scripter) verify(t *testing.T, address string) {
 	client, err := servertest.Dial(address)
 	if err != nil {
@@ -102,10 +102,10 @@ func (s *scripter) verify(t *testing.T, address string) {
 	s.acknowledged, s.pending = found, false
 }
 
-// TestKillWhileScripting kills the real binary with SIGKILL at random moments while
-// stored procedures fill partition keys and deletions by key empty them: after each
-// new start a key has all documents of one run or none, the acknowledged state or
-// the one whose answer never came, and every invariant holds.
+// TestKillWhileScripting kills the real binary with SIGKILL at random moments while stored
+// procedures fill partition keys and deletions by key empty them. After each start a key
+// has all documents of one run or none: those of the last acknowledged operation, or of
+// one without an answer. Every invariant holds.
 func TestKillWhileScripting(t *testing.T) {
 	rounds := min(crashRounds(t), 6)
 	seed := uint64(time.Now().UnixNano())
@@ -156,7 +156,7 @@ func TestKillWhileScripting(t *testing.T) {
 	}
 }
 
-// createFill makes the stored procedure that upserts documents of a run.
+// createFill creates the stored procedure that upserts the documents of a run.
 func createFill(t *testing.T, address string) {
 	t.Helper()
 	const body = `function (run, count, tenant, user) {
@@ -170,7 +170,7 @@ func createFill(t *testing.T, address string) {
 	createProcedure(t, address, "fill", body)
 }
 
-// createProcedure makes a stored procedure in the container of the crash tests.
+// createProcedure creates a stored procedure in the container of the crash tests.
 func createProcedure(t *testing.T, address, id, body string) {
 	t.Helper()
 	text, err := json.Marshal(map[string]string{"id": id, "body": body})

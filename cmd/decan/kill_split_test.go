@@ -15,39 +15,38 @@ import (
 )
 
 const (
-	// splitMax is so small that a container's 120 keys never come to rest in its
-	// short life: there is a partition to be split for as long as it is written to.
+	// splitMax is so small that partitions are split as long as the container's 120 keys
+	// are written.
 	splitMax = "2KB"
 
-	splitContainers = 5 // rounds that a container lives for
+	splitContainers = 5 // rounds per container
 )
 
-// torn is what the kills of a test have met.
+// torn counts the states in which the kills of a test have left the directory.
 type torn struct {
 	kills      int
 	writes     int // attempted
 	planned    int // kills that left a plan of a split
 	joining    int // kills that left a plan of a merge
-	leftovers  int // kills that left directories that nothing names
+	leftovers  int // kills that left directories that the catalog does not name
 	splits     int // that were finished
 	partitions int // of the last container, at most
 }
 
-// tooFew reports whether so few splits were met that the test shows nothing.
+// tooFew reports whether too few splits were interrupted for a result.
 func (m *torn) tooFew(rounds int) bool { return m.planned < rounds/4 || m.splits < rounds/4 }
 
-// count adds up what writers have done when their container's time is over.
+// count adds the operations of the writers of a container that is dropped.
 func (m *torn) count(writers []*writer) {
 	for _, w := range writers {
 		m.writes += w.writes
 	}
 }
 
-// TestKillWhileSplitting kills the real binary with SIGKILL at random moments
-// under concurrent load, while it splits one partition after the other. Whatever
-// a kill leaves, the next start makes it the one partition or the two: every
-// acknowledged write is there once, by its key and in a query over all
-// partitions, the check is clean, and no directory is left.
+// TestKillWhileSplitting kills the real binary with SIGKILL at random moments under
+// concurrent load, while it splits partitions. After each kill, the next start has either
+// the parent or its two children: every acknowledged write exists once, by its key and in
+// a query over all partitions, the check is clean, and no directory remains.
 // DECAN_CRASH_ROUNDS sets the number of rounds.
 func TestKillWhileSplitting(t *testing.T) {
 	rounds := crashRounds(t)
@@ -58,7 +57,7 @@ func TestKillWhileSplitting(t *testing.T) {
 	var writers []*writer
 	var met torn
 	life := stretched{random: random, least: 20 * time.Millisecond, most: 320 * time.Millisecond}
-	// On a busy machine there may be more rounds until enough is shown.
+	// On a busy machine more rounds may be needed.
 	for round := 0; round < rounds || met.tooFew(rounds) && round < 2*rounds; round++ {
 		if round%splitContainers == 0 {
 			met.count(writers)
@@ -93,7 +92,7 @@ func TestKillWhileSplitting(t *testing.T) {
 	}
 }
 
-// splitWriters are writers of a container of their own.
+// splitWriters are the writers of a container.
 func splitWriters(seed uint64, round int) []*writer {
 	writers := make([]*writer, 8)
 	for i := range writers {
@@ -108,8 +107,8 @@ func splitWriters(seed uint64, round int) []*writer {
 	return writers
 }
 
-// splitContainer makes the container of a round of one partition, and drops the
-// one before it.
+// splitContainer creates the container of a round, with one partition, and drops the
+// previous one.
 func splitContainer(t *testing.T, address string, round int) {
 	t.Helper()
 	client, err := servertest.Dial(address)
@@ -133,7 +132,7 @@ func splitContainer(t *testing.T, address string, round int) {
 	}
 }
 
-// checkTorn checks the data directory as a kill has left it.
+// checkTorn checks the data directory after a kill.
 func checkTorn(t *testing.T, data string, met *torn) {
 	t.Helper()
 	report, err := server.Check(data)
@@ -148,8 +147,8 @@ func checkTorn(t *testing.T, data string, met *torn) {
 	}
 }
 
-// settleTorn starts the server once more, with room in all partitions, reads
-// everything, and has it close: then nothing is left of any split.
+// settleTorn starts the server again, with a limit that no partition reaches, reads all
+// documents and closes it. Then no split has left anything.
 func settleTorn(t *testing.T, data string, writers []*writer, met *torn) {
 	t.Helper()
 	p := spawn(t, "--data", data)
@@ -178,8 +177,8 @@ func settleTorn(t *testing.T, data string, writers []*writer, met *torn) {
 	}
 }
 
-// everyOnce asks for all documents, in pages over all partitions: each is there
-// once, in the version that its writer knows, and there are no others.
+// everyOnce queries all documents, in pages over all partitions: each occurs once, in the
+// version that its writer knows, and no other exists.
 func everyOnce(t *testing.T, address string, writers []*writer) {
 	t.Helper()
 	want := map[string]int{}
@@ -237,7 +236,7 @@ func everyOnce(t *testing.T, address string, writers []*writer) {
 	}
 }
 
-// crashRounds is how often a test kills.
+// crashRounds is the number of kills of a test.
 func crashRounds(t *testing.T) int {
 	t.Helper()
 	rounds := 20

@@ -41,8 +41,8 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// TestMain lets the stories of testdata run this test binary as decan, and
-// removes the real binary that the other tests built.
+// TestMain lets the stories of testdata run this test binary as decan, and removes the
+// real binary that other tests have built.
 func TestMain(m *testing.M) {
 	testscript.Main(cleaned{m}, map[string]func(){"decan": main, "decan-ahead": mainAhead})
 }
@@ -56,7 +56,7 @@ func mainAhead() {
 
 type cleaned struct{ m *testing.M }
 
-// Run runs the tests, then removes what binary built.
+// Run runs the tests, and removes the result of binary.
 func (c cleaned) Run() int {
 	defer func() {
 		if built.Load() {
@@ -79,8 +79,8 @@ type process struct {
 	exited  chan error
 }
 
-// freePort returns an address that was free a moment ago, and that stays free: it
-// is given out once, and lies below the ports that systems choose for connections.
+// freePort returns an address that was free a moment ago. It stays free, because it is
+// returned once, and below the ports that systems choose for connections.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range portsEnd - portsBegin {
@@ -96,33 +96,31 @@ func freePort(t testing.TB) string {
 
 const portsBegin, portsEnd = 20_000, 30_000
 
-var ports atomic.Int32 // given out
+var ports atomic.Int32 // returned by freePort
 
-// stretched is how long a process lives until it is killed: a random part of a
-// range, and longer while it takes several lives to show anything, because the
-// machine is busy with something else.
+// stretched is the lifetime of a process until it is killed: a random part of a range,
+// which is longer while the machine is too busy for a result.
 type stretched struct {
 	random      *rand.Rand
 	least, most time.Duration
 	factor      int // 0 counts as 1
 }
 
-// live waits for the length of a life. The moment of death is the subject of the
-// tests that call it.
+// live waits for a lifetime. The moment of death is the subject of the tests.
 func (s *stretched) live() {
 	length := s.least + time.Duration(s.random.Int64N(int64(s.most-s.least)))
 	time.Sleep(time.Duration(max(1, s.factor)) * length)
 }
 
-// judge lengthens the next lives when those so far have shown too little.
+// judge makes the next lifetimes longer if those so far have shown too little.
 func (s *stretched) judge(tooLittle bool) {
 	if tooLittle {
 		s.factor = min(2*max(1, s.factor), 16)
 	}
 }
 
-// startTime is how long a server may take until it is ready, and a command until it
-// shows what is waited for. It only ends tests that would hang.
+// startTime is the maximum time until a server is ready, or a command shows the expected
+// output. It only ends tests that would hang.
 const startTime = 2 * time.Minute
 
 // spawn starts decan and returns when it is ready.
@@ -135,7 +133,7 @@ func spawn(t testing.TB, args ...string) *process {
 	return spawnCommand(t, func(args ...string) *exec.Cmd { return exec.Command(path, args...) }, args...)
 }
 
-// spawnCommand starts decan by what command returns for its arguments, and returns when
+// spawnCommand starts decan with the result of command for its arguments, and returns when
 // it is ready.
 func spawnCommand(t testing.TB, command func(args ...string) *exec.Cmd, args ...string) *process {
 	t.Helper()
@@ -170,18 +168,18 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// known is what a writer knows of one document.
+// known is the state of one document, as its writer knows it.
 type known struct {
 	acknowledged int  // version of the last acknowledged write; -1: deleted or never written
-	attempted    int  // version of a write whose answer never came
-	pending      bool // there is such a write
+	attempted    int  // version of a write without an answer
+	pending      bool // such a write exists
 }
 
-// writer changes documents of its own, so that it alone knows what they must be.
+// writer changes documents that no other client touches, so it knows their state.
 type writer struct {
 	id        int
 	container string
-	users     int // how many keys each tenant has
+	users     int // keys of each tenant
 	random    *rand.Rand
 	documents []known
 	writes    int
@@ -203,8 +201,8 @@ func (w *writer) load(t *testing.T, address string) {
 	untilDead(t, address, w.change)
 }
 
-// untilDead repeats an operation until the connection breaks. What should not have
-// been answered is an error of the test.
+// untilDead repeats an operation until the connection breaks. A wrong answer fails the
+// test.
 func untilDead(t *testing.T, address string, operate func(*servertest.Client) error) {
 	client, err := servertest.Dial(address)
 	if err != nil {
@@ -233,7 +231,7 @@ func (w *writer) change(client *servertest.Client) error {
 		"x-ms-documentdb-partitionkey", w.key(i), "x-ms-documentdb-is-upsert", "True"), i)
 }
 
-// write sends a request that brings documents to a version, all or none.
+// write sends a request that sets all documents to a version, or none.
 func (w *writer) write(client *servertest.Client, version int, request servertest.Request, documents ...int) error {
 	for _, i := range documents {
 		w.documents[i].attempted, w.documents[i].pending = version, true
@@ -247,7 +245,7 @@ func (w *writer) write(client *servertest.Client, version int, request servertes
 	return nil
 }
 
-// verify reads every document back and settles the writes of unknown outcome.
+// verify reads every document, and resolves the writes without an answer.
 func (w *writer) verify(t *testing.T, address string) {
 	client, err := servertest.Dial(address)
 	if err != nil {
@@ -281,9 +279,9 @@ func (w *writer) verify(t *testing.T, address string) {
 	}
 }
 
-// TestKill kills the real binary with SIGKILL at random moments under concurrent
-// load: nothing that was acknowledged is lost, nothing is half there, and every
-// invariant holds. DECAN_CRASH_ROUNDS sets the number of rounds.
+// TestKill kills the real binary with SIGKILL at random moments under concurrent load: no
+// acknowledged write is lost, no write is there in part, and every invariant holds.
+// DECAN_CRASH_ROUNDS sets the number of rounds.
 func TestKill(t *testing.T) {
 	rounds := crashRounds(t)
 	seed := uint64(time.Now().UnixNano())
@@ -358,7 +356,7 @@ func TestSecondSignal(t *testing.T) {
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
 		t.Fatalf("the server does not read the body: %q %v", line, err)
 	}
-	// A server that closes refuses connections; until then the signal is on its way.
+	// A closing server refuses connections; before that the signal has not arrived.
 	p.command.Process.Signal(syscall.SIGTERM)
 	for {
 		other, err := net.Dial("tcp", p.address)

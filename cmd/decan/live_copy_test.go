@@ -27,8 +27,8 @@ import (
 // copyOrder is an order in which a program copies the files of a directory.
 type copyOrder struct {
 	name string
-	// listed says that the program lists all files first, as rsync does. Otherwise it
-	// lists each directory when it comes to it, as tar does.
+	// listed means that the program lists all files first, like rsync. Otherwise it lists
+	// each directory when it copies it, like tar.
 	listed bool
 	sort   func(names []string, random *rand.Rand)
 }
@@ -48,12 +48,11 @@ func shuffle(names []string, random *rand.Rand) {
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 }
 
-// copyPause is the longest pause between two files of a copy. The server writes during
-// the pauses.
+// copyPause is the maximum pause between two files of a copy, in which the server writes.
 const copyPause = 2 * time.Millisecond
 
-// copyLive copies a directory while a server writes to it. What is gone when its turn
-// comes is left out.
+// copyLive copies a directory while a server writes to it. It skips files that no longer
+// exist.
 func (o copyOrder) copyLive(from, to string, random *rand.Rand) error {
 	file := func(name string) error {
 		time.Sleep(time.Duration(random.Int64N(int64(copyPause)))) // the server's moment is the subject
@@ -128,21 +127,19 @@ type liveCopy struct {
 
 func (c liveCopy) String() string { return c.order.name + " under " + c.load }
 
-// The loads of a copy. Under the second a document is written now and then, and under
-// the third the writers wait.
+// The loads of a copy: many writes, occasional writes, and none.
 const (
 	loadFull  = "full load"
 	loadLight = "light load"
 	loadNone  = "no load"
 )
 
-// TestLiveCopy copies the directory of a server under load, whose partitions are split
-// meanwhile, file by file in several orders, and starts a server with each copy: it
-// serves every write that was acknowledged before the copy began, or it refuses and
-// says what is missing or damaged; and nothing is removed. The load is full, with
-// containers that are made and dropped, or light, or waits.
-// DECAN_COPY_ROUNDS sets how many copies of each order are made, and DECAN_COPY_SEED
-// repeats a choice.
+// TestLiveCopy copies the directory of a server under load, which splits partitions, file
+// by file in several orders, and starts a server with each copy: it serves every write
+// that was acknowledged before the copy began, or it refuses and names what is missing or
+// damaged. It removes nothing. The load is full, with containers that are created and
+// dropped, or light, or none. DECAN_COPY_ROUNDS sets the number of copies per order,
+// DECAN_COPY_SEED repeats a choice.
 func TestLiveCopy(t *testing.T) {
 	rounds, seed := 1, uint64(time.Now().UnixNano())
 	if text := os.Getenv("DECAN_COPY_ROUNDS"); text != "" {
@@ -191,13 +188,13 @@ func TestLiveCopy(t *testing.T) {
 	}
 }
 
-// try starts a server with a copy and reads what was acknowledged before it began. It
-// returns whether all of it is served.
+// try starts a server with a copy and reads the documents that were acknowledged before
+// the copy began. It returns whether all are served.
 func (c liveCopy) try(t *testing.T, all []inserted) (served bool) {
 	t.Helper()
 	before := filesBelow(t, c.dir)
-	// What the catalog of the copy has on record as garbage: dropped containers, and
-	// partitions that were being made.
+	// The garbage that the catalog of the copy names: dropped containers, and partitions
+	// that were being created.
 	var leftovers []string
 	if report, err := server.Check(c.dir); err == nil {
 		leftovers = report.Leftovers
@@ -278,7 +275,7 @@ func same(a, b string) bool {
 			return err
 		})
 		if err != nil {
-			return nil // A server has removed something meanwhile.
+			return nil // The server has removed it in the meantime.
 		}
 		return found
 	}
@@ -286,16 +283,16 @@ func same(a, b string) bool {
 	return first != nil && second != nil && maps.Equal(first, second)
 }
 
-// right reports whether a text names a file or directory of the copy, or the catalog,
-// and says that it is damaged, missing or older than the others.
+// right reports whether a text names a file or directory of the copy, or the catalog, as
+// damaged, missing or older than the others.
 func (c liveCopy) right(text string) bool {
 	named := strings.Contains(text, c.dir) || strings.Contains(text, "catalog")
 	return named && slices.ContainsFunc([]string{"is older than", "are older than", "cannot be found", "was acknowledged", "damaged", "is missing", "has no catalog"},
 		func(says string) bool { return strings.Contains(text, says) })
 }
 
-// copyLoad is a load of inserts on three containers, and of containers that are made and
-// dropped.
+// copyLoad is a load of inserts into three containers, and of containers that are created
+// and dropped.
 type copyLoad struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -306,7 +303,7 @@ type copyLoad struct {
 	writers sync.WaitGroup
 }
 
-// become changes the load. Writes that are under way may be acknowledged afterwards.
+// become changes the load. Writes in progress may be acknowledged afterwards.
 func (l *copyLoad) become(load string) { l.load.Store(load) }
 
 // wait waits until all clients wait.
@@ -318,12 +315,12 @@ func (l *copyLoad) wait() {
 	}
 }
 
-// copyClients is how many clients make the load.
+// copyClients is the number of clients of the load.
 const copyClients = 4
 
-// pause waits for at most a time under full load, and for much longer under another.
+// pause waits up to a time under full load, and much longer under another load.
 func (l *copyLoad) pause(d time.Duration) {
-	time.Sleep(d) // so that the directory stays small
+	time.Sleep(d) // This keeps the directory small.
 	l.idle.Add(1)
 	defer l.idle.Add(-1)
 	for began := time.Now(); l.load.Load() != loadFull && (l.load.Load() == loadNone || time.Since(began) < 20*d); {
@@ -392,7 +389,7 @@ func newCopyLoad(t *testing.T, address string, seed uint64) *copyLoad {
 	return l
 }
 
-// repeat operates until the load ends.
+// repeat repeats an operation until the load ends.
 func (l *copyLoad) repeat(address string, operate func(*servertest.Client) error) {
 	client, err := servertest.Dial(address)
 	if err != nil {
@@ -413,7 +410,7 @@ func (l *copyLoad) repeat(address string, operate func(*servertest.Client) error
 	}
 }
 
-// grow waits until there are n documents more.
+// grow waits until n more documents are written.
 func (l *copyLoad) grow(n int) {
 	count := func() int {
 		l.mu.Lock()
@@ -427,7 +424,7 @@ func (l *copyLoad) grow(n int) {
 	}
 }
 
-// end ends the load and returns what was acknowledged.
+// end ends the load and returns the acknowledged documents.
 func (l *copyLoad) end() []inserted {
 	close(l.stopped)
 	l.writers.Wait()

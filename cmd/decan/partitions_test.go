@@ -15,16 +15,16 @@ import (
 	"github.com/decandb/decan/cmd/decan/internal/remote"
 )
 
-// partitionsAnswer is what an admin port may say of a container; the first partition
-// has as many documents as are asked for.
+// partitionsAnswer returns an answer of an admin port about a container, whose first
+// partition has that number of documents.
 func partitionsAnswer(documents int) string {
 	return fmt.Sprintf(`{"database":"shop","container":"orders","limits":{"partitionBytes":10485760,"logicalBytes":4194304,"partitionRUs":1000},"queryVisits":{"queries":12,"partitions":18,"mean":1.5},"partitions":[
 {"id":"4","min":"","max":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":["0"],"documents":%d,"documentBytes":7864320,"share":600,"normalizedRUConsumption":100,"throttled":1234,"hottestKeys":[{"key":["Contoso","Alice"],"epk":"0A","requestUnits":480.4}],"hottestPrefixes":[{"key":["Contoso"],"epk":"0A","requestUnits":520},{"key":["Fabrikam"],"epk":"0B","requestUnits":5}],"purgingKeys":2,"clearedDocuments":1500},
 {"id":"5","min":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","max":"FF","parents":["0"],"change":"split","documents":1,"documentBytes":100,"share":0,"normalizedRUConsumption":2.5,"throttled":0,"hottestKeys":[{"epk":"2B","requestUnits":1}],"clearedDocuments":1}]}`, documents)
 }
 
-// TestPartitionsTable shows a container as people read it: a line for each partition
-// with a bar for how full and one for how busy it is.
+// TestPartitionsTable shows the table of a container: a line for each partition, with a
+// bar for its size and one for its throughput.
 func TestPartitionsTable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, partitionsAnswer(12345)) }))

@@ -19,10 +19,10 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// BenchmarkProcess measures the real process: how long from its start to the
-// first successful request, what it holds in memory and how much of a core it
-// uses when idle, empty and with a thousand containers. `make bench` runs it and
-// prints the figures of docs/benchmarks.md. It reads /proc, so it needs Linux.
+// BenchmarkProcess measures the real process: the time from its start to the first
+// successful request, and its memory and processor time when idle, without containers and
+// with a thousand. `make bench` runs it and prints the numbers of docs/benchmarks.md. It
+// reads /proc, so it needs Linux.
 func BenchmarkProcess(b *testing.B) {
 	if runtime.GOOS != "linux" {
 		b.Skip("reads /proc")
@@ -62,7 +62,7 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// startTimes starts the binary and asks for the account until it answers.
+// startTimes starts the binary, and requests the account until it answers.
 func startTimes(b *testing.B, data func() string) []time.Duration {
 	path, err := binary()
 	if err != nil {
@@ -103,11 +103,11 @@ func startTimes(b *testing.B, data func() string) []time.Duration {
 	return times
 }
 
-// idle waits for the process to settle and returns its resident memory in MB and
-// the percent of a core that it uses over ten seconds.
+// idle waits until the process is idle, and returns its resident memory in MB and its
+// processor time over ten seconds, in percent of a core.
 func (p *process) idle(b *testing.B) (memory, cpu float64) {
 	b.Helper()
-	time.Sleep(15 * time.Second) // past flushes, compactions and the collector's last cycle
+	time.Sleep(15 * time.Second) // until flushes, compactions and the last garbage collection have ended
 	const window = 10 * time.Second
 	before := p.ticks(b)
 	time.Sleep(window)
@@ -119,7 +119,7 @@ func (p *process) proc(name string) string {
 	return fmt.Sprintf("/proc/%d/%s", p.command.Process.Pid, name)
 }
 
-// ticks returns user and system time of the process.
+// ticks returns the user and system time of the process.
 func (p *process) ticks(b *testing.B) int {
 	content, err := os.ReadFile(p.proc("stat"))
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *process) ticks(b *testing.B) int {
 	return user + system
 }
 
-// resident returns what the process has in memory, in MB.
+// resident returns the resident memory of the process, in MB.
 func (p *process) resident(b testing.TB) float64 {
 	f, err := os.Open(p.proc("status"))
 	if err != nil {
@@ -166,7 +166,7 @@ func makeContainers(b *testing.B, address string, n int) {
 	}
 }
 
-// touchContainers makes every partition open by asking for an item that is not there.
+// touchContainers opens every partition by reading a missing item.
 func touchContainers(b *testing.B, address string, n int) {
 	b.Helper()
 	client, err := servertest.Dial(address)

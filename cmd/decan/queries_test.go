@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/cmd/decan/internal/console"
 )
 
-// TestQueriesTable shows running queries as people read them, and cancels one.
+// TestQueriesTable shows the table of running queries, and cancels one.
 func TestQueriesTable(t *testing.T) {
 	t.Parallel()
 	const answer = `{"queries":[

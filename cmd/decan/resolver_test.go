@@ -77,7 +77,7 @@ func (m *movers) run(args ...string) string {
 	return out.String()
 }
 
-// audit is what verify says.
+// audit returns the result of verify.
 func (m *movers) audit() azcosmos.Audit {
 	m.t.Helper()
 	var audit azcosmos.Audit
@@ -123,7 +123,7 @@ func (p *moverProcess) wait() int {
 	return p.command.ProcessState.ExitCode()
 }
 
-// settled checks that every item is in its place once, with the contents it had.
+// settled checks that every item exists once, in its container and unchanged.
 func (m *movers) settled(before azcosmos.Audit) {
 	m.t.Helper()
 	after := m.audit()
@@ -142,9 +142,9 @@ func (m *movers) settled(before azcosmos.Audit) {
 	}
 }
 
-// TestMigrateKill kills decan resolver migrate with SIGKILL again and again, wherever it
-// is, and runs it again: nothing is lost, doubled or changed (S182), and the new container
-// has the scripts of the old one.
+// TestMigrateKill kills decan resolver migrate with SIGKILL at random moments, and runs it
+// again each time: no item is lost, duplicated or changed (S182), and the new container has
+// the scripts of the old one.
 func TestMigrateKill(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -170,7 +170,7 @@ func TestMigrateKill(t *testing.T) {
 		}
 		kills++
 		if state := m.run("state", moverState); !strings.Contains(state, "move-1, phase") {
-			break // the signal came after the end
+			break // The command had already ended.
 		}
 	}
 	if t.Logf("%d kills", kills); kills < 2 {
@@ -191,8 +191,8 @@ func TestMigrateKill(t *testing.T) {
 	}
 }
 
-// TestMigrateTwice: a second mover refuses while the first one works. The first
-// one, stopped by SIGINT, lets go, so that the next one goes on at once.
+// TestMigrateTwice: a second mover refuses to start while the first one works. The first
+// one, interrupted by SIGINT, releases the move, so that the next one continues at once.
 func TestMigrateTwice(t *testing.T) {
 	t.Parallel()
 	m := newMovers(t, 40)
@@ -208,16 +208,15 @@ func TestMigrateTwice(t *testing.T) {
 	if code := first.wait(); code != 1 || first.errors.String() != "decan: interrupted; run decan resolver migrate again to continue\n" {
 		t.Errorf("the first mover: exit code %d\n%s", code, &first.errors)
 	}
-	third := m.migrate("--lease", "24h") // it would wait for that long
+	third := m.migrate("--lease", "24h") // Otherwise it would wait that long.
 	if code := third.wait(); code != 0 {
 		t.Errorf("the third mover: exit code %d\n%s", code, &third.errors)
 	}
 	m.settled(before)
 }
 
-// TestResolverRefusals looks at exit codes, and at errors, which fit on one line: 2 for
-// a command line that cannot be understood, with a second line that says where help is,
-// and 1 for everything else.
+// TestResolverRefusals checks exit codes and errors of one line: 2 for an invalid command
+// line, with a second line about the help, and 1 for other errors.
 func TestResolverRefusals(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state.json")

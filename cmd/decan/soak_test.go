@@ -18,7 +18,7 @@ import (
 
 const (
 	soakers   = 64 // 16 in a short run
-	soakUsers = 10 // keys of each tenant, so that a key has four documents of a soaker
+	soakUsers = 10 // keys of each tenant; a key has four documents of a soaker
 	soakLives = 4
 
 	// soakMax keeps partitions so small that they are split while soakers fill the
@@ -26,18 +26,18 @@ const (
 	soakMax   = "32KB"
 	soakPause = 50 * time.Millisecond // between two merges
 
-	// soakMemory is what the server may have in memory, in MB: 30 busy partitions and
-	// 64 clients take less than half of it.
+	// soakMemory is the maximum memory of the server, in MB: 30 busy partitions and 64
+	// clients use less than half of it.
 	soakMemory = 512
 )
 
-// tide is what soakers have in common: whether they fill the container or empty it.
+// tide is shared by all soakers: they either fill the container or empty it.
 type tide struct {
-	high  int         // how many partitions turn it
+	high  int         // the number of partitions at which it turns
 	falls atomic.Bool // they empty it
 }
 
-// look turns the tide when there are many partitions, and back when there are few.
+// look turns the tide if there are many partitions, and back if there are few.
 func (d *tide) look(partitions int) {
 	switch {
 	case partitions >= d.high:
@@ -47,15 +47,15 @@ func (d *tide) look(partitions int) {
 	}
 }
 
-// soaker is a writer that also asks for everything else that a client may.
+// soaker is a writer that also performs all other operations of clients.
 type soaker struct {
 	*writer
 	tide     *tide
 	position string         // in the change feed
-	done     map[string]int // operations by what they are
+	done     map[string]int // number of operations by name
 }
 
-// operation is something that a soaker does, and how often in a hundred times.
+// operation is an operation of a soaker, with its frequency in percent.
 type operation struct {
 	name string
 	part int
@@ -73,7 +73,7 @@ var operations = []operation{
 	{"stored procedure", 5, (*soaker).procedure},
 }
 
-// operate does one operation at random.
+// operate performs one random operation.
 func (s *soaker) operate(client *servertest.Client) error {
 	dice := s.random.IntN(100)
 	for _, o := range operations {
@@ -85,7 +85,7 @@ func (s *soaker) operate(client *servertest.Client) error {
 	return nil
 }
 
-// versionOf returns what a body says.
+// versionOf returns the version in a body.
 func versionOf(body []byte) (int, error) {
 	var stored struct{ Version int }
 	err := json.Unmarshal(body, &stored)
@@ -99,7 +99,7 @@ func (s *soaker) upsertOrDelete(client *servertest.Client) error {
 	return s.change(client)
 }
 
-// remove deletes a document, or looks that it is not there.
+// remove deletes a document, or checks that it does not exist.
 func (s *soaker) remove(client *servertest.Client) error {
 	i := s.random.IntN(len(s.documents))
 	if s.documents[i].acknowledged < 0 {
@@ -142,8 +142,7 @@ func (s *soaker) patch(client *servertest.Client) error {
 	return s.write(client, s.writes, request, i)
 }
 
-// batch upserts all documents of one key in one transaction, or deletes those that are
-// there.
+// batch upserts all documents of one key in one transaction, or deletes those that exist.
 func (s *soaker) batch(client *servertest.Client) error {
 	s.writes++
 	version := s.writes
@@ -171,7 +170,7 @@ func (s *soaker) batch(client *servertest.Client) error {
 		"x-ms-documentdb-partitionkey", s.key(user), "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True"), documents...)
 }
 
-// query wants all documents of one key, as they are.
+// query checks that a query returns all documents of one key.
 func (s *soaker) query(client *servertest.Client) error {
 	user := s.random.IntN(s.users)
 	response, err := ask(client, servertest.Prepare(server.WellKnownKey, "POST", s.link(),
@@ -211,7 +210,7 @@ func (s *soaker) count(client *servertest.Client) error {
 	return err
 }
 
-// feed reads a page of the changes behind the one before.
+// feed reads the next page of the change feed.
 func (s *soaker) feed(client *servertest.Client) error {
 	headers := []string{"A-IM", "Incremental feed", "x-ms-max-item-count", "50"}
 	if s.position != "" {
@@ -227,7 +226,7 @@ func (s *soaker) feed(client *servertest.Client) error {
 	return nil
 }
 
-// procedure has a stored procedure write a document.
+// procedure writes a document with a stored procedure.
 func (s *soaker) procedure(client *servertest.Client) error {
 	i := s.random.IntN(len(s.documents))
 	s.writes++
@@ -243,11 +242,11 @@ func (s *soaker) soak(t *testing.T, address string) {
 	})
 }
 
-// TestSoak has clients do everything that clients do, while partitions are split
-// and merged and the server is restarted, by SIGTERM and SIGKILL in turn: every
-// answer is right, nothing acknowledged is lost, every check is clean, and the memory
-// of the server has a bound. It logs how much that is every ten seconds. DECAN_SOAK
-// sets how long it runs; `make soak` runs ten minutes with 64 clients.
+// TestSoak runs clients with all operations, while partitions are split and merged and
+// the server is restarted, by SIGTERM and SIGKILL in turn: every answer is correct, no
+// acknowledged write is lost, every check is clean, and the memory of the server has a
+// limit. It logs the memory every ten seconds. DECAN_SOAK sets the duration; `make soak`
+// runs for ten minutes with 64 clients.
 func TestSoak(t *testing.T) {
 	length, clients := 2*time.Second, 16
 	if text := os.Getenv("DECAN_SOAK"); text != "" {
@@ -270,7 +269,7 @@ func TestSoak(t *testing.T) {
 		all[i] = &soaker{writer: w, tide: shared, done: map[string]int{}}
 	}
 	splits, merges := 0, 0
-	// On a busy machine there may be more lives until something is shown.
+	// On a busy machine more restarts may be needed.
 	for life := 0; life < soakLives || splits == 0 && life < 3*soakLives; life++ {
 		p := spawn(t, "--data", data, "--physical-partition-max", soakMax)
 		if life == 0 {
@@ -340,8 +339,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// watch waits and returns what the process had in memory every ten seconds, and at the
-// end, in MB; nothing where the system does not tell.
+// watch waits, and returns the memory of the process in MB, every ten seconds and at the
+// end; nothing if the system does not report it.
 func (p *process) watch(t *testing.T, length time.Duration) (memory []float64) {
 	for length > 0 {
 		pause := min(length, 10*time.Second)
@@ -354,7 +353,7 @@ func (p *process) watch(t *testing.T, length time.Duration) (memory []float64) {
 	return memory
 }
 
-// createPut makes the stored procedure that upserts a document.
+// createPut creates the stored procedure that upserts a document.
 func createPut(t *testing.T, address string) {
 	t.Helper()
 	const body = `function (document) {

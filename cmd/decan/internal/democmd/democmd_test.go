@@ -17,9 +17,9 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestDemoTenants runs the demonstration with few events, looks at the server that
-// keeps running, and at what is true of the four keys whatever the figures (S6, S31, S32, S33,
-// S34, S38, S39, S42).
+// TestDemoTenants runs the demonstration with few events, and checks the server that keeps
+// running and the properties of the four keys that do not depend on the numbers (S6, S31,
+// S32, S33, S34, S38, S39, S42).
 func TestDemoTenants(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,7 +77,8 @@ func TestDemoTenants(t *testing.T) {
 	}
 }
 
-// demoHolds looks at one key: what the client was told agrees with what the server counts.
+// demoHolds checks one key: the answers to the client agree with the numbers of the
+// server.
 func demoHolds(t *testing.T, report *demoReport, r *demoResult) {
 	t.Helper()
 	if r.Taken+r.Refused != report.Events || int64(r.Taken) != r.Documents || r.TakenBytes != r.Bytes {
@@ -99,7 +100,7 @@ func demoHolds(t *testing.T, report *demoReport, r *demoResult) {
 	}
 }
 
-// demoCompares looks at what the keys differ in.
+// demoCompares checks the differences of the keys.
 func demoCompares(t *testing.T, layouts []demoResult) {
 	t.Helper()
 	byTenant, byUser, synthetic, hierarchical := layouts[0], layouts[1], layouts[2], layouts[3]
@@ -132,7 +133,7 @@ func demoCompares(t *testing.T, layouts []demoResult) {
 	if large.Visited < 2 || small.Visited >= small.Total {
 		t.Errorf("hierarchical: the largest tenant is on %d partitions, a small one on %d, of %d", large.Visited, small.Visited, small.Total)
 	}
-	// Each partition more costs its base, a look-up, and what finding nothing does.
+	// Each further partition costs its base, a lookup, and an empty result.
 	fan := asked(byUser, askSmall)
 	if more, want := fan.Charge-small.Charge, 2*float64(fan.Visited-small.Visited); more < want || fan.Documents != small.Documents {
 		t.Errorf("%d documents for %.2f RU from %d partitions, %d for %.2f from %d: the difference is below %.2f",
@@ -140,7 +141,8 @@ func demoCompares(t *testing.T, layouts []demoResult) {
 	}
 }
 
-// TestDemoEvents: the same events each time, of uneven tenants, as large as asked.
+// TestDemoEvents: the events are the same each time, have uneven tenants and the requested
+// size.
 func TestDemoEvents(t *testing.T) {
 	t.Parallel()
 	const count = 20_000
@@ -170,7 +172,7 @@ func TestDemoEvents(t *testing.T) {
 	}
 }
 
-// TestDemoInterrupted: who interrupts a load gets an error, and no table.
+// TestDemoInterrupted: an interrupted load ends with an error and without a table.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

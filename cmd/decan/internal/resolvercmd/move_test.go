@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// TestMoveMeter draws the progress of a phase with two containers for a person and for
-// a file.
+// TestMoveMeter shows the progress of a phase with two containers on a terminal and in a
+// file.
 func TestMoveMeter(t *testing.T) {
 	t.Parallel()
 	pages := []azcosmos.Progress{

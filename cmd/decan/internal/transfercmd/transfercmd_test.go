@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// readRecords reads all of a text: documents, and errors as !LINE: TEXT. It stops
-// at an error that ends the reading, which is shown as !! TEXT.
+// readRecords reads a whole text: documents, and errors as !LINE: TEXT. It stops at an
+// error that ends the reading, which it returns as !! TEXT.
 func readRecords(format, text string, infer bool) (out []string, documents []value.Value) {
 	r, err := newRecordReader(format, strings.NewReader(text), infer)
 	for err == nil {
@@ -36,8 +36,8 @@ func readRecords(format, text string, infer bool) (out []string, documents []val
 	return out, documents
 }
 
-// TestReadRecords runs the stories of testdata/read: a format, then a file, then
-// its documents with their lines, or what is wrong.
+// TestReadRecords runs the stories of testdata/read: a format, the text of a file, and its
+// documents with their lines, or the errors.
 func TestReadRecords(t *testing.T) {
 	t.Parallel()
 	datadriven.RunTest(t, "testdata/read/formats", func(t *testing.T, d *datadriven.TestData) string {
@@ -64,8 +64,8 @@ func TestReadRecordsInUTF8(t *testing.T) {
 	}
 }
 
-// A text that is too long for a document is refused on both sides of the limit,
-// and what follows is read where its end is known.
+// TestRecordTooLong: a document that is too long is refused, one at the limit is read, and
+// the reading continues if the end of the document is known.
 func TestRecordTooLong(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{formatLines, formatArray} {
@@ -80,7 +80,7 @@ func TestRecordTooLong(t *testing.T) {
 			}
 		}
 	}
-	// A quote that is never closed ends the reading before it fills the memory.
+	// An unclosed quote ends the reading before it fills the memory.
 	endless := io.MultiReader(strings.NewReader("id,a\n1,\""), endlessReader{})
 	r, err := newRecordReader(formatCSV, endless, true)
 	if err != nil {
@@ -114,9 +114,9 @@ func toCSV(t testing.TB, documents []value.Value) string {
 	return out.String()
 }
 
-// FuzzCSVRoundTrip exports any document as CSV and imports it again: it is the
-// same in value terms, whatever its strings look like. Members may have another
-// order, and one that is only found in objects without properties is kept.
+// FuzzCSVRoundTrip exports any document as CSV and imports it again: the result is an
+// equal value, whatever its strings contain. The order of members may differ, and empty
+// objects stay.
 func FuzzCSVRoundTrip(f *testing.F) {
 	for _, text := range []string{
 		`{"id":"1","n":1,"s":"1","t":"true","u":true,"v":null,"w":"null","x":"","y":[],"z":{}}`,
@@ -131,10 +131,10 @@ func FuzzCSVRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		document, err := value.ParseString(text)
 		if err != nil || document.Kind() != value.KindObject || document.Len() == 0 || !isText(document.Get("id")) {
-			return // no document, or one that is refused as a row
+			return // It is not a document, or it is refused as a row.
 		}
 		if deep(document) || strings.Contains(text, "\ufffd") {
-			return // refused as well, and bytes that are no text
+			return // Such names are refused, and bytes that are not text.
 		}
 		table := toCSV(t, []value.Value{document})
 		out, got := readRecords(formatCSV, table, true)
@@ -147,7 +147,7 @@ func FuzzCSVRoundTrip(f *testing.F) {
 // isText reports whether a value may be the id of a document, or is missing.
 func isText(v value.Value) bool { return !v.IsDefined() || v.Kind() == value.KindString }
 
-// deep reports whether a column would have more names than are read.
+// deep reports whether a column would have too many levels.
 func deep(v value.Value) bool {
 	found := false
 	flatten("", v, func(column, _ string) {
@@ -157,8 +157,8 @@ func deep(v value.Value) bool {
 	return found
 }
 
-// FuzzReadRecords reads any text in any format: it ends, and what it reads as JSON
-// lines or an array comes back from being written so.
+// FuzzReadRecords reads any text in any format: the reading ends, and documents of JSON
+// lines or an array are equal after they are written and read again.
 func FuzzReadRecords(f *testing.F) {
 	for _, text := range []string{"", "[", "[]", "[{}]", `[{"a":1},{"b":[{}]}] x`, "{}\n{}", "{\"a\":\n1}\n", "a,b.c\n1,2\n", "\"", "a\n\"", "\xef\xbb\xbf{}", "a,a\n", "0\n\xf0"} {
 		f.Add(text)
@@ -210,7 +210,7 @@ func FuzzColumn(f *testing.F) {
 	})
 }
 
-// The watermark is below everything that is under way.
+// TestLow: the watermark is below every unfinished record.
 func TestLow(t *testing.T) {
 	t.Parallel()
 	var l low
