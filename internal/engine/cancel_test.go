@@ -120,7 +120,7 @@ func TestCancelledAmongPartitions(t *testing.T) {
 	c, _ := e.catalog.View().Container(link.Database, link.Container)
 	for _, text := range []string{
 		"SELECT VALUE COUNT(1) FROM c WHERE c.n = 2",
-		"SELECT c.n, COUNT(1) AS n FROM c WHERE c.n = 2 GROUP BY c.n",
+		"SELECT c.n, COUNT(1) AS m FROM c WHERE c.n = 2 GROUP BY c.n",
 		"SELECT DISTINCT VALUE c.n FROM c WHERE c.n = 2",
 		"SELECT VALUE c.id FROM c WHERE c.n = 2 ORDER BY c.id",
 	} {

@@ -248,7 +248,7 @@ func (d *drawn) rowsOfRows(filter condition) question {
 	n := new(naive)
 	return question{text: d.one(
 		fmt.Sprintf("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE %s FROM c WHERE %s) x", plainPlaces[d.IntN(len(plainPlaces))].text, filter.text),
-		fmt.Sprintf("SELECT VALUE x FROM (SELECT c.num AS g, COUNT(1) AS n FROM c WHERE %s GROUP BY c.num) x WHERE x.n > 1 ORDER BY x.n, x.g", filter.text),
+		fmt.Sprintf("SELECT VALUE x FROM (SELECT c.num AS g, COUNT(1) AS n FROM c WHERE %s GROUP BY c.num) x WHERE x.n > 1", filter.text),
 		fmt.Sprintf("SELECT VALUE MAX(x.n) FROM (SELECT c.pk, COUNT(1) AS n FROM c WHERE %s GROUP BY c.pk) x", filter.text),
 		d.cut(30, n, "SELECT <top>VALUE x.id FROM (SELECT c.id, c.num FROM c WHERE %s) x WHERE x.num > 2", filter.text),
 		d.cut(30, n, "SELECT <top>VALUE x FROM x IN c.k WHERE x.x %s %s", d.one("=", "<", ">"), d.small()),

@@ -393,6 +393,9 @@ func (h *host) Query(ctx context.Context, q script.Query) (script.Page, error) {
 	}
 	e, c := h.run.engine, h.run.container
 	plan, _, err := e.planOf(c, req.Text, req.Params)
+	if err == nil {
+		err = plan.Runnable()
+	}
 	if err != nil {
 		return script.Page{}, err
 	}

@@ -81,7 +81,7 @@ func TestSearchesReadTheirIndexes(t *testing.T) {
 		plain := c.unindexed
 		if strings.Contains(plain, "%[2]s") {
 			plain = strings.ReplaceAll(plain, "%[1]s", distance(""))
-			plain = strings.ReplaceAll(plain, "%[2]s", `VectorDistance([0.5, -0.25, 1, 0], c["v"], true, {distanceFunction: IIF(IS_DEFINED(c.v), "euclidean", "cosine")})`)
+			plain = strings.ReplaceAll(plain, "%[2]s", `VectorDistance([0.5, -0.25, 1, 0], (SELECT VALUE c["v"]), true, {distanceFunction: "euclidean"})`)
 		}
 		want, err := w.Query(t.Context(), caller, engine.QueryRequest{Link: link, Text: plain, Cross: true, Full: true})
 		if err != nil {

@@ -93,7 +93,8 @@ func planKey(dst []byte, c *catalog.Container, text string, params []query.Param
 
 // planOf returns the plan of a query over the documents of a container,
 // compiled or from the cache. kept is the entry of the cache, or nil if the
-// plan was compiled.
+// plan was compiled. Some plans can only be described: see
+// [query.Plan.Runnable].
 func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param) (plan *query.Plan, kept *keptPlan, err error) {
 	key := planKey(make([]byte, 0, 512), c, text, params)
 	if kept, ok := e.plans.get(key); ok {
@@ -105,7 +106,7 @@ func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param)
 	}
 	options := e.options()
 	options.Computed, options.Functions = c.Indexing.Computed, e.functionsOf(c)
-	plan, err = query.Compile(text, params, ix, options)
+	plan, err = query.Prepare(text, params, ix, options)
 	// With a custom clock, a plan contains the time.
 	if err == nil && len(key) <= planKeysMax && !e.customClock {
 		e.plans.put(key, plan)

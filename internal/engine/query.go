@@ -148,6 +148,9 @@ func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 	q.out.Rows, q.out.Continuation, q.out.Stats, q.last = nil, "", query.Stats{}, 0
 	q.seen, q.calls = nil, 0
 	plan, kept, err := q.engine.planOf(c, q.req.Text, q.req.Params)
+	if err == nil {
+		err = plan.Runnable()
+	}
 	if err != nil {
 		return err
 	}
@@ -499,6 +502,9 @@ func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
 	}
 	body := plan.Describe(c.PartitionKey)
 	if req.Key != nil {
+		if given(c.PartitionKey, *req.Key).Len() == c.PartitionKey.Levels() {
+			body = plan.DescribeKey(c.PartitionKey)
+		}
 		_, base, err := named(c, &QueryRequest{Key: req.Key})
 		if err != nil {
 			return err

@@ -291,7 +291,7 @@ var splitShapes = []string{
 	"SELECT c.id, t FROM c JOIN t IN c.tags ORDER BY c.n DESC",
 	"SELECT c.id, t FROM c JOIN t IN c.tags ORDER BY c.long OFFSET 2 LIMIT 30",
 	"SELECT VALUE t FROM t IN c.tags",
-	"SELECT c.n, COUNT(1) AS n, MAX(c.id) AS id FROM c GROUP BY c.n",
+	"SELECT c.n, COUNT(1) AS m, MAX(c.id) AS id FROM c GROUP BY c.n",
 	"SELECT c.long, COUNT(1) AS n FROM c GROUP BY c.long",
 	"SELECT c.n, c.long, SUM(c.pk) AS s FROM c GROUP BY c.n, c.long",
 	"SELECT c.long, AVG(c.pk) AS s FROM c GROUP BY c.long ORDER BY c.long DESC",

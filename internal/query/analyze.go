@@ -5,38 +5,52 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
 
-// analysis checks a query against the rules of the language and records the first
-// construct that is not supported. Errors in the query are reported first.
+// analysis checks a query against the rules of the language, as the service's planner
+// does: in its order and with its codes, places and texts. docs/planner.md has the order.
 type analysis struct {
 	params      map[string]value.Value
 	functions   func(name string) (Function, bool) // user-defined; nil for none at all
 	diagnostics []sql.Diagnostic
-	missing     string // "" when everything is executable
-	joins       int    // JOINs so far, those of subqueries included
-	udfs        int    // calls of user-defined functions so far
+	size        int              // of diagnostics, in bytes
+	limits      []sql.Diagnostic // what the query has too much of; reported if nothing else is
+	unknown     []sql.Diagnostic // user-defined functions that do not exist: only a container knows
+	missing     string           // "" when everything is executable
+	joins       int              // JOINs so far, those of subqueries included
+	udfs        int              // calls of user-defined functions so far
+	whole       sql.Span         // of the query
+	sorting     bool             // the expression that is checked is a key of ORDER BY
+	composed    bool             // LET has an aggregate
 }
 
 // Limits of the service for one query.
 const (
 	joinsMax = 10
 	udfsMax  = 10
+	termsMax = 5 // of all FullTextScore calls
 )
 
-// diagnosticsMax is the maximum number of errors in one response.
-const diagnosticsMax = 20
+// diagnosticsBytes bounds the errors in one response, and diagnosticBytes is the size of
+// one without its message. The service has no such bound.
+const (
+	diagnosticsBytes = 7500
+	diagnosticBytes  = 90
+)
 
 func (a *analysis) report(at sql.Span, code, format string, args ...any) {
-	a.add(sql.Diagnosticf(at, code, format, args...))
-}
-
-func (a *analysis) add(faults ...sql.Diagnostic) {
-	a.diagnostics = append(a.diagnostics, faults[:min(len(faults), diagnosticsMax-len(a.diagnostics))]...)
+	if a.size > diagnosticsBytes {
+		return
+	}
+	one := sql.Diagnosticf(at, code, format, args...)
+	if a.size += diagnosticBytes + len(one.Message); a.size <= diagnosticsBytes {
+		a.diagnostics = append(a.diagnostics, one)
+	}
 }
 
 func (a *analysis) later(format string, args ...any) {
@@ -45,18 +59,33 @@ func (a *analysis) later(format string, args ...any) {
 	}
 }
 
-// check analyses a whole query and returns the error for the client.
-func check(text string, q *sql.Select, in inputs) error {
-	a := &analysis{params: in.params, functions: in.opts.Functions}
+// check analyses the whole query. It returns the error of a query that is refused, and
+// records in the plan why partitions refuse a query that can be described.
+func (p *Plan) check(text string) error {
+	q := p.query
+	a := &analysis{params: p.with.params, functions: p.with.opts.Functions, whole: q.At}
 	s := a.query(q, nil, outermost)
-	if len(a.diagnostics) > 0 {
-		return sql.NewError(text, a.diagnostics...)
+	faults := a.diagnostics
+	if len(faults) == 0 {
+		faults = a.limits
 	}
-	if err := a.order(q, s); err != nil {
+	if len(faults) > 0 {
+		return sql.NewError(text, faults...)
+	}
+	if err := a.order(q); err != nil {
 		return err
 	}
-	if a.missing != "" {
-		return status.Unsupported(a.missing)
+	switch {
+	case q.Rank && q.From == nil:
+		p.refused = sql.NewError(text, sql.Diagnosticf(q.OrderAt, "SC2225", "The ORDER BY RANK clause is not allowed without a FROM clause."))
+	case len(a.unknown) > 0:
+		p.refused = sql.NewError(text, a.unknown...)
+	case a.composed:
+		p.refused = composition()
+	case a.missing != "":
+		p.refused = status.Unsupported(a.missing)
+	default:
+		p.refused = p.correlatedOrder(s)
 	}
 	return nil
 }
@@ -73,40 +102,31 @@ const (
 // query checks a query and returns its scope.
 func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer}
+	before := len(a.diagnostics)
+	if q.Top != nil && q.Offset != nil {
+		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
+	}
 	if q.From != nil {
+		if q.Rank && len(q.From.Inputs) > 1 {
+			a.unranked(q.FromAt, "SC2224", "The JOIN operator is")
+		}
 		for i := range q.From.Inputs {
 			a.input(q, i, s, at)
 		}
 	}
-	a.list(q, s)
 	if q.Where != nil {
 		a.expr(q.Where, s)
-		a.noAggregate(q.Where, "the WHERE clause")
+		for call := range aggregatesIn(q.Where) {
+			a.report(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
+		}
 	}
-	a.groupBy(q, s)
-	for _, sort := range q.OrderBy {
-		a.expr(sort.Expr, s)
-		a.noAggregate(sort.Expr, "the ORDER BY clause")
+	keyed := a.groupBy(q, s)
+	if len(q.OrderBy) > 0 {
+		a.orderBy(q, s, at)
 	}
-	a.add(rankDiagnostics(q, at != outermost, a.params)...)
-	a.counts(q)
-	if at != outermost {
-		a.nested(q)
-	}
+	a.list(q, s, before, keyed)
+	a.counts(q, at)
 	return s
-}
-
-// nested reports the clauses that a subquery must not have.
-func (a *analysis) nested(q *sql.Select) {
-	if len(q.OrderBy) > 0 && !q.Rank {
-		a.report(q.OrderBy[0].Expr.Span(), "SC2202", "'ORDER BY' clause is not supported in subqueries.")
-	}
-	if q.Top != nil {
-		a.report(q.Top.Span(), "SC2203", "'TOP' clause is not supported in subqueries.")
-	}
-	if q.Offset != nil {
-		a.report(sql.Span{Start: q.Offset.Span().Start, End: q.Limit.Span().End}, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
-	}
 }
 
 // input checks one input and adds its alias to the scope. Only the first input of an
@@ -116,7 +136,7 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 	first := i == 0 && at != inside
 	if i > 0 {
 		if a.joins++; a.joins == joinsMax+1 {
-			a.report(in.At, "SC3004", "The SQL query exceeded the maximum number of joins. The allowed limit is %d.", joinsMax)
+			a.exceeded("SC3002", "joins", joinsMax)
 		}
 	}
 	switch {
@@ -127,64 +147,177 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 	case !first:
 		a.expr(in.Collection, s)
 	}
+	if q.Rank && in.In {
+		a.unranked(in.At, "SC2223", "The FROM clause with the IN operator is")
+	}
+	if q.Rank && in.Subquery != nil {
+		a.unranked(in.SubqueryAt, "SC2225", "Subqueries in the FROM clause are")
+	}
 	name := in.Name()
 	if name == "" {
 		return
 	}
-	if _, twice := s.names[name]; twice {
-		a.report(in.At, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", name)
+	if _, here := s.names[name]; here || s.has(name) && renames(in) {
+		a.report(in.AliasAt, "SC2021", "The input set name or alias '%s' is specified more than once in the FROM clause.", truncate(name))
 	}
 	s.define(name, alias{input: i})
 }
 
-func (a *analysis) list(q *sql.Select, s *scope) {
+// renames reports whether an input defines a name of its own. FROM c inside a query over
+// c is the same c.
+func renames(in *sql.Input) bool {
+	_, plain := in.Collection.(*sql.Ident)
+	return in.In || in.Alias != "" || !plain
+}
+
+// exceeded reports that the query has more of something than the service allows.
+func (a *analysis) exceeded(code, what string, limit int) {
+	a.limits = append(a.limits, sql.Diagnosticf(a.whole, code, "The SQL query exceeded the maximum number of %s. The allowed limit is %d.", what, limit))
+}
+
+// list checks the select list. before is the number of errors before the query, and
+// keyed says that the keys of groups have none.
+func (a *analysis) list(q *sql.Select, s *scope, before int, keyed bool) {
 	switch {
 	case q.Star && len(q.GroupBy) > 0:
-		a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
-	case q.Star && q.From == nil:
-		a.report(q.ListAt, "SC2040", "'SELECT *' is not valid if FROM clause is omitted.")
-	case q.Star && len(q.From.Inputs) != 1:
-		a.report(q.ListAt, "SC2040", "'SELECT *' is only valid with a single input set.")
+		if len(a.diagnostics) == before {
+			a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
+		}
+	case q.Star && q.From != nil && len(q.From.Inputs) != 1:
+		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
-	for x := range q.Columns() {
-		a.expr(x, s)
+	if q.Rank && q.Distinct {
+		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
+	}
+	names := columnNames(q.Items)
+	if q.Value != nil {
+		a.expr(q.Value, s)
+	}
+	for i := range q.Items {
+		item := &q.Items[i]
+		a.expr(item.Expr, s)
+		if named := item.Alias != "" || columnName(item.Expr) != ""; named && slices.Contains(names[:i], names[i]) {
+			a.twice(columnAt(item), names[i])
+		}
+	}
+	if q.Rank {
+		for x := range q.Columns() {
+			for call := range aggregatesIn(x) {
+				a.unranked(call.At, "SC2226", "Aggregate functions are")
+			}
+		}
+		return
+	}
+	if keyed && isGrouped(q) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) }) {
+		keys := groupKeys(q)
+		for x := range q.Columns() {
+			a.grouped(x, s, s, keys)
+		}
 	}
 }
 
-// noAggregate refuses aggregates outside select lists.
-func (a *analysis) noAggregate(x sql.Expr, clause string) {
-	for call := range aggregatesIn(x) {
-		a.report(call.At, "SC2100", "An aggregate function is not allowed in %s.", clause)
-	}
+// twice reports a name that an object has already.
+func (a *analysis) twice(at sql.Span, name string) {
+	a.report(at, "SC2022", "Object creation error, property name '%s' specified more than once.", truncate(name))
 }
 
-// groupBy checks the keys of groups, and that the select list of a query that combines
-// rows does not refer to single rows.
-func (a *analysis) groupBy(q *sql.Select, s *scope) {
+// columnAt returns where the name of a column is.
+func columnAt(item *sql.SelectItem) sql.Span {
+	if x, ok := item.Expr.(*sql.MemberExpr); ok && item.Alias == "" {
+		return x.NameAt
+	}
+	return item.At
+}
+
+func groupKeys(q *sql.Select) map[string]bool {
 	keys := map[string]bool{}
+	for _, x := range q.GroupBy {
+		keys[sql.Canonical(x)] = true
+	}
+	return keys
+}
+
+// groupBy checks the keys of groups, and reports whether they have no error.
+func (a *analysis) groupBy(q *sql.Select, s *scope) bool {
 	before := len(a.diagnostics)
 	for _, x := range q.GroupBy {
 		a.expr(x, s)
-		keys[sql.Canonical(x)] = true
-		switch {
-		case holdsAggregate(x):
-			a.report(x.Span(), "SC2103", "A GROUP BY expression cannot contain an aggregate or a subquery.")
-		case len(a.diagnostics) == before && !refers(x, s):
-			a.report(x.Span(), "SC2104", "A GROUP BY expression has to contain at least one property reference.")
+		for part := range combinedIn(x) {
+			a.report(part.Span(), "SC2111", "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.")
+		}
+		if !refers(x, s) {
+			a.report(x.Span(), "SC2110", "Each GROUP BY expression must contain at least one property reference.")
 		}
 	}
-	if len(a.diagnostics) > before || !isGrouped(q) {
+	if q.Rank && len(q.GroupBy) > 0 {
+		a.unranked(q.GroupAt, "SC2227", "The GROUP BY clause is")
+	}
+	return len(a.diagnostics) == before
+}
+
+// combinedIn iterates over the aggregates and subqueries of x.
+func combinedIn(x sql.Expr) func(yield func(sql.Expr) bool) {
+	return func(yield func(sql.Expr) bool) { walkCombined(x, yield) }
+}
+
+func walkCombined(x sql.Expr, yield func(sql.Expr) bool) bool {
+	if _, ok := x.(*sql.Subquery); ok {
+		return yield(x)
+	}
+	if _, ok := aggregateKind(x); ok {
+		return yield(x)
+	}
+	for part := range sql.Children(x) {
+		if !walkCombined(part, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// orderBy checks the keys of ORDER BY; see also [analysis.order].
+func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
+	if q.Rank {
+		a.rank(q, s, at)
 		return
 	}
-	for x := range q.Columns() {
-		a.grouped(x, s, s, keys)
+	if at != outermost {
+		a.report(q.OrderAt, "SC2202", "'ORDER BY' is not supported in subqueries.")
+	}
+	paths := map[string]bool{}
+	for _, x := range q.GroupBy {
+		if isPath(x) {
+			paths[sql.Canonical(x)] = true
+		}
+	}
+	for i := range q.OrderBy {
+		item := &q.OrderBy[i]
+		a.expr(item.Expr, s)
+		if isDistance(item.Expr) && item.Explicit {
+			a.report(item.At, "SC2210", "Specifying a sorting order (ASC or DESC) with VectorDistance function is not supported. VectorDistance will always sort in the order of most similar (first) to least similar (last).")
+		}
+		if len(q.GroupBy) > 0 || isDistance(item.Expr) && isGrouped(q) {
+			a.sorting = true
+			a.grouped(item.Expr, s, s, paths)
+			a.sorting = false
+		}
 	}
 }
 
-// refers reports whether x contains the alias of an input.
+// refers reports whether x contains the alias of an input, outside subqueries and calls
+// of what is no function.
 func refers(x sql.Expr, s *scope) bool {
-	for name := range sql.Idents(x) {
-		if s.has(name.Name) {
+	switch x := x.(type) {
+	case *sql.Ident:
+		return s.has(x.Name)
+	case *sql.CallExpr:
+		f := functions[strings.ToUpper(x.Name)]
+		if !x.UDF && (f == nil || !f.takes(len(x.Args)) || f.name == "FullTextScore") {
+			return false
+		}
+	}
+	for part := range sql.Children(x) {
+		if refers(part, s) {
 			return true
 		}
 	}
@@ -212,7 +345,11 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 			break
 		}
 		if _, of := here.lookup(root.Name); of == s && !inKey {
-			a.report(x.Span(), "SC2102", "Property reference '%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(x.String()))
+			code, clause := "SC2102", "select list"
+			if a.sorting {
+				code, clause = "SC2103", "ORDER BY clause"
+			}
+			a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(x.String()), clause)
 		}
 		return
 	}
@@ -266,35 +403,45 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 	}
 }
 
-// counts checks TOP, OFFSET and LIMIT.
-func (a *analysis) counts(q *sql.Select) {
-	a.count(q.Top, "SC2060", "TOP")
-	a.count(q.Offset, "SC2062", "OFFSET")
-	a.count(q.Limit, "SC2061", "LIMIT")
+// counts checks TOP, OFFSET and LIMIT, which subqueries must not have.
+func (a *analysis) counts(q *sql.Select, at position) {
+	if q.Top != nil && at != outermost && a.isCount(q.Top, countMax) {
+		a.report(q.TopAt, "SC2203", "'TOP' is not supported in subqueries.")
+	}
+	if q.Offset != nil && at != outermost {
+		a.report(q.OffsetAt, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
+	}
+	if at == outermost {
+		a.count(q.Top, countMax, "SC2060", "The count value provided for a TOP clause must be an integer.")
+	}
+	a.count(q.Offset, rowsMax, "SC2062", "The OFFSET count value exceeds the maximum allowed value.")
+	a.count(q.Limit, rowsMax, "SC2061", "The LIMIT count value exceeds the maximum allowed value.")
 }
 
-func (a *analysis) count(x sql.Expr, code, name string) {
-	if x == nil {
-		return
+func (a *analysis) count(x sql.Expr, most int64, code, message string) {
+	if x != nil && !a.isCount(x, most) {
+		a.report(x.Span(), code, "%s", message)
 	}
+}
+
+func (a *analysis) isCount(x sql.Expr, most int64) bool {
 	v := value.Undefined()
 	switch x := x.(type) {
 	case *sql.Literal:
 		v = x.Value
 	case *sql.Parameter:
-		if _, ok := a.params[x.Name]; !ok {
-			a.expr(x, nil)
-			return
-		}
 		v = a.params[x.Name]
 	}
-	if n, ok := v.Int64(); !ok || n < 0 || n > countMax {
-		a.report(x.Span(), code, "The %s count must be an integer from 0 to %d.", name, countMax)
-	}
+	n, ok := v.Int64()
+	return ok && n >= 0 && n <= most
 }
 
-// countMax is the maximum of TOP, OFFSET and LIMIT.
-const countMax = math.MaxInt32
+// The maximum of TOP, and of OFFSET and LIMIT. The second is larger than what a client
+// may want, because a rewritten LIMIT is the sum of both.
+const (
+	countMax = math.MaxInt32
+	rowsMax  = math.MaxUint32
+)
 
 func (a *analysis) expr(x sql.Expr, s *scope) {
 	switch x := x.(type) {
@@ -302,19 +449,39 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 		if _, number := numberNames[x.Name]; !number && !s.has(x.Name) {
 			a.report(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name))
 		}
-	case *sql.Parameter:
-		if _, ok := a.params[x.Name]; !ok {
-			a.report(x.At, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", truncate(x.Name))
+	case *sql.IndexExpr:
+		if !a.isFixed(x.Index) {
+			a.expr(x.Index, s)
+			a.report(x.At, "SC2990", "The specified query includes 'member indexer' which is currently not supported.")
+			return
+		}
+		a.expr(x.X, s)
+	case *sql.LikeExpr:
+		a.expr(x.X, s)
+		a.expr(x.Pattern, s)
+		if x.HasEscape && utf8.RuneCountInString(x.Escape) != 1 {
+			a.report(x.EscapeAt, "SC2207", "The invalid escape character '%s' was specified in a LIKE predicate.", truncate(x.Escape))
+		}
+	case *sql.ObjectLiteral:
+		names := make(map[string]bool, len(x.Members))
+		for i := range x.Members {
+			m := &x.Members[i]
+			if names[m.Name] {
+				a.twice(m.NameAt, m.Name)
+			}
+			names[m.Name] = true
+		}
+		for part := range sql.Children(x) {
+			a.expr(part, s)
 		}
 	case *sql.CallExpr:
 		a.call(x, s)
 	case *sql.LetExpr:
 		a.let(x, s)
 	case *sql.Subquery:
-		before := len(a.diagnostics)
 		a.query(x.Query, s, inside)
-		if len(a.diagnostics) == before && x.Kind == sql.SubqueryScalar && severalRows(x.Query) {
-			a.report(x.At, "SC2105", "The cardinality of a scalar subquery result set cannot be greater than one.")
+		if x.Kind == sql.SubqueryScalar && severalRows(x.Query) {
+			a.report(x.Query.At, "SC2201", "The cardinality of a scalar subquery result set cannot be greater than one.")
 		}
 	default:
 		for part := range sql.Children(x) {
@@ -323,12 +490,29 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 	}
 }
 
-// let checks a LET. Its name may hide a name of an outer scope.
+// isFixed reports whether x can be an index: a number or a string, of the text or of
+// the request.
+func (a *analysis) isFixed(x sql.Expr) bool {
+	v := value.Undefined()
+	switch x := x.(type) {
+	case *sql.Literal:
+		v = x.Value
+	case *sql.Parameter:
+		v = a.params[x.Name]
+	case *sql.Ident:
+		v = numberNames[x.Name]
+	}
+	return v.Kind() == value.KindNumber || v.Kind() == value.KindString
+}
+
+// let checks a LET, whose name must not hide another.
 func (a *analysis) let(x *sql.LetExpr, s *scope) {
 	a.expr(x.Value, s)
+	if s.has(x.Name) {
+		a.report(x.NameAt, "SC2023", "The variable name '%s' in the LET expression must be unique.", truncate(x.Name))
+	}
 	a.expr(x.In, s.with(x.Name))
-	a.noAggregate(x.Value, "a LET expression")
-	a.noAggregate(x.In, "a LET expression")
+	a.composed = a.composed || hasAggregate(x.Value) || hasAggregate(x.In)
 }
 
 // severalRows reports whether a query can have more than one row for a document,
@@ -357,17 +541,21 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 		return
 	}
 	f := functions[strings.ToUpper(x.Name)]
-	if f == nil {
+	if f == nil || f.name == "RRF" {
 		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
 		return
 	}
-	if n := len(x.Args); n < f.min || f.max >= 0 && n > f.max {
-		a.report(x.At, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
+	if !f.takes(len(x.Args)) {
+		a.report(x.At, "SC2050", "The %s function requires %s.", f.name, f.arity())
+		return
 	}
-	a.add(vectorDiagnostics(x, a.params)...)
-	if f.aggregate && slices.ContainsFunc(x.Args, holdsAggregate) {
+	switch {
+	case f.name == "FullTextScore":
+		a.report(x.At, "SC2240", "The FullTextScore function is only allowed in the ORDER BY RANK clause.")
+	case f.aggregate && slices.ContainsFunc(x.Args, hasAggregate):
 		a.report(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
+	a.arguments(x, f)
 }
 
 // arity says how many arguments the function has.
@@ -381,67 +569,95 @@ func (f *function) arity() string {
 	return fmt.Sprintf("%d to %d argument(s)", f.min, f.max)
 }
 
-// holdsAggregate reports whether x contains an aggregate or a subquery at any depth.
-func holdsAggregate(x sql.Expr) bool {
-	if _, ok := x.(*sql.Subquery); ok {
-		return true
-	}
-	if _, ok := aggregateKind(x); ok {
-		return true
-	}
-	for part := range sql.Children(x) {
-		if holdsAggregate(part) {
-			return true
-		}
-	}
-	return false
-}
-
-// order checks the expressions of ORDER BY. These errors have forms of their own.
-func (a *analysis) order(q *sql.Select, s *scope) error {
-	if q.Rank {
+// order checks that the keys of ORDER BY are places in documents. This error has a form
+// of its own, and a query with another error does not have it.
+func (a *analysis) order(q *sql.Select) error {
+	if q.Rank || q.From == nil || isGrouped(q) && len(q.GroupBy) == 0 {
 		return nil
 	}
-	for _, sort := range q.OrderBy {
-		if len(q.GroupBy) > 0 {
-			if !slices.ContainsFunc(q.GroupBy, func(key sql.Expr) bool { return sql.Canonical(key) == sql.Canonical(sort.Expr) }) {
-				return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY of a query with GROUP BY has to name an expression of GROUP BY.")
-			}
-			continue
-		}
-		if sortsByValue(sort.Expr) {
-			continue
-		}
-		if !isPath(sort.Expr) {
+	for i := range q.OrderBy {
+		if x := q.OrderBy[i].Expr; !sortable(x, q) && !(sortsByValue(x) && len(q.OrderBy) == 1) {
 			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
-		if root, _ := pathRoot(sort.Expr, nil); correlated(q, s, root.Name) {
+	}
+	return nil
+}
+
+// sortable reports whether x is an input of q or a property of one, through the columns
+// of subqueries.
+func sortable(x sql.Expr, q *sql.Select) bool {
+	var steps []string // from the last to the first; "" for an index
+	for {
+		switch y := x.(type) {
+		case *sql.MemberExpr:
+			steps, x = append(steps, y.Name), y.X
+		case *sql.IndexExpr:
+			steps, x = append(steps, ""), y.X
+		case *sql.Subquery:
+			return y.Kind == sql.SubqueryScalar && y.Query.Value != nil && sortable(y.Query.Value, y.Query)
+		case *sql.Ident:
+			if _, number := numberNames[y.Name]; number {
+				return false
+			}
+			return q.From == nil || columnIsPlace(y.Name, steps, q.From)
+		default:
+			return false
+		}
+	}
+}
+
+// columnIsPlace reports whether steps after an input lead to a place in documents.
+func columnIsPlace(name string, steps []string, from *sql.From) bool {
+	i := slices.IndexFunc(from.Inputs, func(in sql.Input) bool { return in.Name() == name })
+	if i < 0 || from.Inputs[i].Subquery == nil {
+		return true
+	}
+	inner := from.Inputs[i].Subquery
+	switch {
+	case inner.Value != nil:
+		return sortable(inner.Value, inner)
+	case len(steps) == 0 || inner.Star:
+		return true
+	}
+	at := slices.Index(columnNames(inner.Items), steps[len(steps)-1])
+	return at < 0 || sortable(inner.Items[at].Expr, inner)
+}
+
+// correlatedOrder returns the error with which partitions refuse an ORDER BY of
+// something else than documents, places in them and groups, which the planner accepts.
+func (p *Plan) correlatedOrder(s *scope) error {
+	q := p.query
+	if q.From == nil || q.Rank || isGrouped(q) {
+		return nil
+	}
+	first := 0
+	if p.rooted {
+		first = 1
+	}
+	for _, sort := range q.OrderBy {
+		root, _ := pathRoot(sort.Expr, nil)
+		if root == nil {
+			continue
+		}
+		inner := combining(q.From)
+		if a, _ := s.lookup(root.Name); a.input > first || q.From.Inputs[first].In || inner != nil && inner.Distinct {
 			return planError("Order-by over correlated collections is not supported.")
 		}
 	}
 	return nil
 }
 
-// correlated reports whether a name is not that of a first input of documents or of
-// one place in them.
-func correlated(q *sql.Select, s *scope, name string) bool {
-	a, _ := s.lookup(name)
-	return a.input > 0 || q.From == nil || q.From.Inputs[0].In
-}
-
-// isPath reports whether x is a property that is reached only by names and indexes.
+// isPath reports whether x is an input, or a property that is reached only by names and
+// indexes.
 func isPath(x sql.Expr) bool {
-	steps := 0
-	for ; ; steps++ {
+	for {
 		switch y := x.(type) {
 		case *sql.Ident:
-			return steps > 0
+			_, number := numberNames[y.Name]
+			return !number
 		case *sql.MemberExpr:
 			x = y.X
 		case *sql.IndexExpr:
-			if _, ok := y.Index.(*sql.Literal); !ok {
-				return false
-			}
 			x = y.X
 		default:
 			return false

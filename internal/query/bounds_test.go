@@ -17,10 +17,10 @@ import (
 // uses it in a call of in.
 func doubling(levels int, pair, in string) string {
 	var b strings.Builder
-	b.WriteString("LET a0=[0,0] IN (")
+	b.WriteString("(LET a0=[0,0] IN ")
 	for i := range levels {
 		from := fmt.Sprintf("a%d", i)
-		fmt.Fprintf(&b, "LET a%d=%s IN (", i+1, strings.ReplaceAll(pair, "#", from))
+		fmt.Fprintf(&b, "(LET a%d=%s IN ", i+1, strings.ReplaceAll(pair, "#", from))
 	}
 	b.WriteString(strings.ReplaceAll(in, "#", fmt.Sprintf("a%d", levels)))
 	return b.String() + strings.Repeat(")", levels+1)
@@ -50,7 +50,7 @@ func TestSharedParts(t *testing.T) {
 		"concatenated": "SELECT VALUE " + doubling(15, "ARRAY_CONCAT("+strings.Repeat("[#],", 99)+"[#])", "#"),
 		"parameters":   "SELECT VALUE [" + many + "]",
 		"number":       "SELECT VALUE " + doubling(36, "[#,#]", "HASH(#)"),
-		"among":        "SELECT VALUE " + doubling(36, "[#,#,c.id]", "# IN (1,2,3,4,5,6,7,8)") + " FROM c",
+		"among":        "SELECT VALUE " + doubling(36, "[#,#,c.id]", "(# IN (1,2,3,4,5,6,7,8))") + " FROM c",
 		"equal":        "SELECT VALUE 1 FROM c WHERE " + doubling(36, "[#,#,c.id]", "# = #"),
 		"distinct":     "SELECT DISTINCT VALUE x FROM " + towers,
 		"grouped":      "SELECT x, COUNT(1) FROM " + towers + " GROUP BY x",
@@ -92,8 +92,8 @@ func TestSharedPartsThatFit(t *testing.T) {
 	for text, want := range map[string]string{
 		doubling(12, "[#,#]", "# = #") + " AND c.id = '1'":                              "true",
 		doubling(12, "[#,#,c.id]", "HASH(#) = HASH(#)"):                                 "true",
-		doubling(12, "[#,#,c.id]", "# IN (1,2,3,4,5,6,7,8,[])"):                         "false",
-		doubling(12, "[#,#]", "# IN (1,2,3,4,5,6,7,8,#)"):                               "true",
+		doubling(12, "[#,#,c.id]", "(# IN (1,2,3,4,5,6,7,8,[]))"):                       "false",
+		doubling(12, "[#,#]", "(# IN (1,2,3,4,5,6,7,8,#))"):                             "true",
 		doubling(12, "[#,#]", "ARRAY_CONTAINS([[#],#],#)"):                              "true",
 		"'1' IN ('0','" + strings.Repeat("x", 5000) + "',c.id,'3','4','5','6','7','8')": "true",
 	} {

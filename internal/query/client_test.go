@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
@@ -66,7 +67,12 @@ var clientShapes = []string{
 	"SELECT DISTINCT c.k, COUNT(1) AS n FROM c GROUP BY c.k",
 	"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.k FROM c)",
 	"SELECT COUNT(1) AS n FROM (SELECT DISTINCT c.k, c.flag FROM c) AS d",
-	"SELECT COUNT(d) FROM (SELECT DISTINCT VALUE c.k FROM c) AS d",
+	"SELECT COUNT(1) FROM (SELECT DISTINCT VALUE c.k FROM c) AS d",
+	"SELECT c.k FROM c GROUP BY c.k ORDER BY c.k DESC",
+	"SELECT VALUE c.k FROM c GROUP BY c.k, c.flag ORDER BY c.flag, c.k",
+	"SELECT VALUE MAX(c.n) FROM c ORDER BY c.k",
+	"SELECT VALUE SUM((SELECT VALUE COUNT(1) FROM t IN c.tags)) FROM c",
+	"SELECT VALUE s.id FROM (SELECT * FROM c) s ORDER BY s.k",
 	"SELECT TOP 4 c.id FROM c ORDER BY VectorDistance(c.e, [1, 0])",
 	`SELECT c.id FROM c ORDER BY VectorDistance(c.e, [1, 0], true, {"distanceFunction": "euclidean"}) OFFSET 1 LIMIT 3`,
 }
@@ -110,26 +116,40 @@ func clientDocuments(t *testing.T, r *rand.Rand) list {
 
 // client merges partitions without the server.
 type client struct {
-	seed  uint64
-	pages int // rows per page; 0: all
-	parts []list
+	seed   uint64
+	pages  int // rows per page; 0: all
+	parts  []list
+	params []Param
 }
 
 func (c client) compare(t *testing.T, text string) {
 	t.Helper()
-	p := mustCompile(t, text)
-	def := partitionkey.Definition{Paths: []string{"/id"}}.Normalize()
+	c.compareIn(t, text, partitionkey.Definition{Paths: []string{"/id"}}.Normalize())
+}
+
+func (c client) compile(t *testing.T, text string) *Plan {
+	t.Helper()
+	p, err := Compile(text, c.params, nil, Options{Now: time.Unix(0, 0), Functions: anyFunction})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return p
+}
+
+func (c client) compareIn(t *testing.T, text string, def partitionkey.Definition) {
+	t.Helper()
+	p := c.compile(t, text)
 	if err := p.Describable(def); err != nil {
 		t.Fatal(err)
 	}
 	info := p.Describe(def).Get("queryInfo")
 	got, want := c.merge(t, text, info), c.whole(t, text)
 	limited := info.Get("limit").IsDefined() && info.Get("limit").Kind() == value.KindNumber || info.Get("top").Kind() == value.KindNumber
-	if info.Get("orderBy").Len() == 0 || info.Get("distinctType").Text() == distinctUnordered {
+	if info.Get("orderBy").Len() == 0 || info.Get("distinctType").Text() == distinctUnordered || info.Get("groupByExpressions").Len() > 0 {
 		if limited {
 			// The query does not say which rows to return, but they must be rows
 			// of the result.
-			every := c.whole(t, unlimited(t, text))
+			every := c.whole(t, unlimited(t, text, c.params))
 			for _, row := range got {
 				if !slices.Contains(every, row) {
 					t.Fatalf("seed %d: row %s is not among %v", c.seed, row, every)
@@ -148,8 +168,12 @@ func (c client) compare(t *testing.T, text string) {
 	}
 }
 
-func unlimited(t *testing.T, text string) string {
-	q, err := sql.Parse(text, nil)
+func unlimited(t *testing.T, text string, params []Param) string {
+	declared := map[string]value.Value{}
+	for _, p := range params {
+		declared[strings.TrimPrefix(p.Name, "@")] = p.Value
+	}
+	q, err := sql.Parse(text, declared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +193,7 @@ func (c client) whole(t *testing.T, text string) []string {
 
 func (c client) rows(t *testing.T, text string, parts []list) []value.Value {
 	t.Helper()
-	rows, _, err := all(t.Context(), mustCompile(t, text), parts, Budget{MaxItems: c.pages})
+	rows, _, err := all(t.Context(), c.compile(t, text), parts, Budget{MaxItems: c.pages})
 	if err != nil {
 		t.Fatalf("seed %d: %s: %v", c.seed, text, err)
 	}
@@ -195,6 +219,9 @@ func (c client) merge(t *testing.T, text string, info value.Value) []string {
 	switch {
 	case info.Get("orderBy").Len() > 0:
 		rows = clientPayloads(clientOrder(rows, info.Get("orderBy").Items()))
+		if info.Get("groupByExpressions").Len() > 0 {
+			rows = clientGroups(rows, info)
+		}
 	case info.Get("groupByExpressions").Len() > 0:
 		rows = clientGroups(rows, info)
 	case info.Get("aggregates").Len() > 0 || info.Get("groupByAliasToAggregateType").Len() > 0:

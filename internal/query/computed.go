@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -91,7 +92,8 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 	if why := d.refuses(&property, q.Value); why != "" {
 		return refuseComputed(p.Name, why)
 	}
-	if err := check(p.Query, q, inputs{}); err != nil {
+	plan := &Plan{query: q}
+	if err := errors.Join(plan.check(p.Query), plan.refused); err != nil {
 		return refuseComputed(p.Name, status.From(err).Message)
 	}
 	d.list = append(d.list, property)

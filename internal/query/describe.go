@@ -81,7 +81,8 @@ func (f Features) Refuse(supported string) error {
 	return status.BadRequest("%s", text)
 }
 
-// Needs returns the features of the query when it runs over several partitions.
+// Needs returns the features that merging the partitions of the query needs. They are
+// those of the plan that [Plan.Describe] returns when the query visits several.
 func (p *Plan) Needs() Features {
 	q := p.query
 	if q.Rank {
@@ -102,14 +103,10 @@ func (p *Plan) Needs() Features {
 	if p.limit >= 0 {
 		f |= FeatureOffsetAndLimit
 	}
-	inner := combining(q.From)
-	if inner == nil {
-		return f | combiningFeatures(q)
-	}
-	if _, ok := countedAs(q, inner); ok {
+	if counted, _ := distinctCount(q, p.with); counted != nil {
 		return f | FeatureDistinct | FeatureDCount
 	}
-	return f | combiningFeatures(q) | combiningFeatures(inner)
+	return f | combiningFeatures(q)
 }
 
 // combiningFeatures are the features of a query that combines rows.
@@ -153,52 +150,53 @@ func aggregateFeatures(x sql.Expr, place Features) Features {
 	return f
 }
 
-// Describable returns the BadRequest for a query whose rows clients cannot merge,
-// otherwise nil. The service refuses to plan such a query, for example one that
-// selects an expression of two aggregates. A query whose filter determines the whole
-// key is left to the partition and is never refused.
+// Describable returns the BadRequest for a query that the service's planner refuses and
+// partitions answer, otherwise nil: one that selects an expression of aggregates from
+// more than one key.
 func (p *Plan) Describable(d partitionkey.Definition) error {
-	if p.query.Rank || p.Pinned(d) {
+	if p.query.Rank || p.alone(p.keyRanges(d)) {
 		return nil
 	}
-	_, err := p.rewriting()
-	return err
+	return p.uncomposed()
 }
 
 // Describe returns the plan that clients request before they visit partitions
 // themselves: how to process the rows, the text for each partition, and the ranges of
 // the key space to visit. Call [Plan.Describable] first.
-func (p *Plan) Describe(d partitionkey.Definition) value.Value {
+func (p *Plan) Describe(d partitionkey.Definition) value.Value { return p.describe(d, false) }
+
+// DescribeKey is [Plan.Describe] for a request that names a whole key, to whose only
+// partition OFFSET LIMIT can be left.
+func (p *Plan) DescribeKey(d partitionkey.Definition) value.Value { return p.describe(d, true) }
+
+func (p *Plan) describe(d partitionkey.Definition, single bool) value.Value {
 	info, hybrid := value.Null(), value.Null()
-	if p.query.Rank {
+	ranges := p.keyRanges(d)
+	if p.query.Rank && p.base >= 0 {
 		hybrid = p.describeHybrid()
 	} else {
-		info = p.describe(p.Pinned(d))
+		r, _ := p.rewriting(p.alone(ranges), single)
+		info = r.describe(p)
 	}
 	return value.Object([]value.Member{
 		{Name: "partitionedQueryExecutionInfoVersion", Value: value.Int(2)},
 		{Name: "queryInfo", Value: info},
 		{Name: "hybridSearchQueryInfo", Value: hybrid},
-		{Name: "queryRanges", Value: describeRanges(p.keyRanges(d))},
+		{Name: "queryRanges", Value: describeRanges(d, ranges)},
 	})
 }
 
-// describe returns the queryInfo. A query with OFFSET LIMIT whose filter determines
-// the key is left to its partition, as is a query that cannot be merged. TOP is
-// reported in any case, because applying it twice does no harm.
-func (p *Plan) describe(pinned bool) value.Value {
-	r, err := p.rewriting()
-	if err != nil || pinned && p.limit >= 0 {
-		r = p.alone()
-	}
-	return r.describe(p)
+// alone reports whether one partition answers the whole query: the filter leaves a
+// single key, or none.
+func (p *Plan) alone(ranges []keyRange) bool {
+	return len(ranges) == 0 || len(ranges) == 1 && ranges[0].exact
 }
 
 func (r rewriting) describe(p *Plan) value.Value {
 	ways, expressions := []value.Value{}, []value.Value{}
 	for _, sort := range r.order {
 		way := "Ascending"
-		if computedKey(sort).Desc {
+		if sort.Desc || sortsByValue(sort.Expr) && !(isDistance(sort.Expr) && p.nearFirst) {
 			way = "Descending"
 		}
 		ways = append(ways, value.String(way))
@@ -236,7 +234,7 @@ func (r rewriting) describe(p *Plan) value.Value {
 		{Name: "aggregates", Value: textArray(r.aggregates)},
 		{Name: "groupByAliasToAggregateType", Value: value.Object(types)},
 		{Name: "rewrittenQuery", Value: value.String(text)},
-		{Name: "hasSelectValue", Value: value.Bool(p.query.Value != nil)},
+		{Name: "hasSelectValue", Value: value.Bool(p.query.Value != nil && !p.query.Rank)},
 		{Name: "dCountInfo", Value: counted},
 		{Name: "hasNonStreamingOrderBy", Value: value.Bool(r.buffered)},
 	})
@@ -249,23 +247,28 @@ func count(n int64) value.Value {
 	return value.Int(n)
 }
 
-// describeRanges writes ranges in the form of the protocol: a whole key as a point
-// with both ends included, and no range as the point at the minimum.
-func describeRanges(list []keyRange) value.Value {
+// describeRanges writes ranges in the form of the protocol: a whole key as a point, the
+// prefix of a hierarchical key as the range from itself to itself with FF, both with
+// both ends included. No range is the point at the minimum, or for hierarchical keys
+// the empty prefix.
+func describeRanges(d partitionkey.Definition, list []keyRange) value.Value {
 	if len(list) == 0 {
-		list = []keyRange{{exact: true}}
+		list = []keyRange{{exact: true, prefix: d.Kind == partitionkey.KindMultiHash}}
 	}
 	ranges := make([]value.Value, len(list))
 	for i, r := range list {
 		low, high := r.Min, r.Max
-		if r.exact {
+		switch {
+		case r.prefix:
+			low, high = r.point, r.point+partitionkey.MaxEPK
+		case r.exact:
 			low, high = r.point, r.point
 		}
 		ranges[i] = value.Object([]value.Member{
 			{Name: "min", Value: value.String(low.String())},
 			{Name: "max", Value: value.String(high.String())},
 			{Name: "isMinInclusive", Value: value.Bool(true)},
-			{Name: "isMaxInclusive", Value: value.Bool(r.exact)},
+			{Name: "isMaxInclusive", Value: value.Bool(r.exact || r.prefix)},
 		})
 	}
 	return value.Array(ranges)

@@ -345,11 +345,13 @@ func (p *Plan) compileRows(c *compiler, ix *index.Index) {
 			p.filter = f.truth()
 		}
 	}
+	p.never = c.impossible(q)
 	if p.inner != nil {
 		p.where = p.inner.where
 		return
 	}
 	p.where = c.inputs(q)
+	p.never = p.never || p.where.contradicts()
 	if ix == nil {
 		if p.where.op == opFalse {
 			p.accessing = index.Expr{Op: index.None}

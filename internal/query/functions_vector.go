@@ -1,9 +1,6 @@
 package query
 
 import (
-	"strings"
-
-	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/internal/vector"
 )
@@ -130,41 +127,6 @@ func (b binding) policyMetric() vector.Metric {
 	}
 	return vector.Cosine
 }
-
-// vectorDiagnostics checks the constant options of VectorDistance.
-func vectorDiagnostics(call *sql.CallExpr, params map[string]value.Value) []sql.Diagnostic {
-	if !isFunction(call, "VectorDistance") || len(call.Args) < 4 {
-		return nil
-	}
-	options, ok := inputs{params: params}.constant(call.Args[3])
-	if !ok {
-		return nil
-	}
-	var faults []sql.Diagnostic
-	fault := func(code, format string, args ...any) {
-		faults = append(faults, sql.Diagnosticf(call.Args[3].Span(), code, format, args...))
-	}
-	for _, name := range [...]string{searchListMultiplier, listMultiplier} {
-		v := options.Get(name)
-		if n, ok := v.Int64(); v.IsDefined() && (!ok || n < 1 || n > searchMultiplierMax) {
-			fault("SC2213", "The option '%s' of the VectorDistance function must be an integer from 1 to %d.", name, searchMultiplierMax)
-		}
-	}
-	if v := options.Get("distanceFunction"); v.IsDefined() {
-		if _, ok := vector.ParseMetric(v.Text()); !ok {
-			fault("SC2212", "The option 'distanceFunction' of the VectorDistance function must be cosine, dotproduct or euclidean.")
-		}
-	}
-	if v := options.Get("dataType"); v.IsDefined() {
-		if !vectorTypes[strings.ToLower(v.Text())] {
-			fault("SC2212", "The option 'dataType' of the VectorDistance function must be float32, float16, int8 or uint8.")
-		}
-	}
-	return faults
-}
-
-// searchMultiplierMax is the maximum number of guesses for each row.
-const searchMultiplierMax = 100
 
 // vectorTypes are the element types that an option may name. Results are those of
 // float32 for every type: the type says how a vector is stored.

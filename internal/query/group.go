@@ -67,18 +67,22 @@ func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
 	if !combined {
 		exprs = slices.Collect(q.Columns())
 	}
-	sorts, all := keyOrder(q.OrderBy, exprs)
-	switch {
-	case !all && combined:
-		return planError("ORDER BY together with GROUP BY or an aggregate can name only what the query groups by.")
-	case !all:
+	orderBy := slices.Clone(q.OrderBy)
+	if combined && len(exprs) == 0 {
+		orderBy = nil // a single row has no order
+	}
+	for i := range orderBy {
+		orderBy[i] = computedKey(orderBy[i])
+	}
+	sorts, all := keyOrder(orderBy, exprs, combined)
+	if !all {
 		p.replay = true
 		return nil
 	}
 	p.replay = combined && q.Distinct && !selectsKeys(q)
-	g := &grouping{drop: !combined && q.Value != nil, sorted: len(q.OrderBy) > 0}
+	g := &grouping{drop: !combined && q.Value != nil, sorted: len(orderBy) > 0}
 	g.lone = combined && len(exprs) == 0
-	g.desc = g.sorted && q.OrderBy[0].Desc
+	g.desc = g.sorted && sorts[0].Desc
 	p.group = g
 	if q.Star {
 		whole := c.star()
@@ -114,8 +118,9 @@ func (g *grouping) addCalls(c *compiler, q *sql.Select) {
 }
 
 // keyOrder returns the keys of groups, each once, those of an ORDER BY first and in
-// its order. It returns false if the ORDER BY names something else.
-func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr) (sorts []sql.OrderByItem, all bool) {
+// its order. The ORDER BY of combined rows may name a part of a key, which is a key that
+// makes no more groups. It returns false if the ORDER BY names something else.
+func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr, combined bool) (sorts []sql.OrderByItem, all bool) {
 	rest := map[string]bool{}
 	for _, x := range exprs {
 		rest[sql.Canonical(x)] = true
@@ -127,8 +132,12 @@ func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr) (sorts []sql.OrderByI
 		}
 	}
 	for _, sort := range orderBy {
-		if _, known := rest[sql.Canonical(sort.Expr)]; !known {
-			return nil, false
+		text := sql.Canonical(sort.Expr)
+		if _, known := rest[text]; !known {
+			if !combined {
+				return nil, false
+			}
+			rest[text] = true
 		}
 		take(sort)
 	}

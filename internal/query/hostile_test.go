@@ -30,7 +30,7 @@ var hostile = map[string]struct {
 }{
 	"parentheses": {func(n int) string {
 		return "SELECT * FROM c WHERE " + strings.Repeat("(", n) + "1=1" + strings.Repeat(")", n)
-	}, 10_000, true},
+	}, 10_000, false},
 	"open":       {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("(", n) }, 500_000, true},
 	"signs":      {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("- ", n) + "1" }, 200_000, true},
 	"NOT":        {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("NOT ", n) + "true" }, 100_000, true},
@@ -188,7 +188,6 @@ var laborious = map[string]string{
 	"long texts":   repeated(200, " OR ", "c.s = CONCAT(LEFT(c.s, 19000), '#')"),
 	"among":        repeated(200, " OR ", "c.b IN (c.d, #)"),
 	"members":      repeated(200, " OR ", "[c.o][0].x# = 1"),
-	"names":        repeated(200, " OR ", "c.o[CONCAT(c.id, '#')] = 1"),
 	"concatenated": repeated(200, " OR ", "(c.s || c.s) = '#'"),
 	"calls":        repeated(200, " OR ", "LOWER(c.s) = '#'"),
 	"places":       repeated(200, " OR ", "c.b[#] = 'x' OR ARRAY_LENGTH(c.b) = -#") + " OR c.n.n.n.n.n = 1 OR ARRAY_LENGTH(c.n) = 1",

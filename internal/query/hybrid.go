@@ -39,11 +39,13 @@ func (p *Plan) depth() int64 {
 
 // describeHybrid returns the hybridSearchQueryInfo.
 func (p *Plan) describeHybrid() value.Value {
-	r, _ := rankingOf(p.query, p.with)
+	r := rankingOf(p.query, p.with)
 	var infos, weights []value.Value
 	for i := range r.components {
 		infos = append(infos, p.componentInfo(r, i))
-		weights = append(weights, value.Number(r.weight(i)))
+		if r.weights != nil {
+			weights = append(weights, value.Number(r.weight(i)))
+		}
 	}
 	statistics := p.statisticsText(r)
 	skip := value.Null()
@@ -62,8 +64,20 @@ func (p *Plan) describeHybrid() value.Value {
 		{Name: "componentWeights", Value: value.Array(weights)},
 		{Name: "skip", Value: skip},
 		{Name: "take", Value: take},
-		{Name: "requiresGlobalStatistics", Value: value.Bool(statistics != "")},
+		{Name: "requiresGlobalStatistics", Value: value.Bool(r.texts() > 0)},
+		{Name: "scoreCombinationKind", Value: value.String("Rrf")},
 	})
+}
+
+// texts returns the number of text components.
+func (r ranking) texts() int {
+	n := 0
+	for _, c := range r.components {
+		if c.terms != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func (r ranking) weight(i int) float64 {
@@ -79,6 +93,9 @@ func (p *Plan) componentInfo(r ranking, i int) value.Value {
 		text: p.componentText(r, i), top: p.depth(), offset: -1, limit: -1,
 		distinct: distinctNone, buffered: true,
 	}
+	if p.limit >= 0 {
+		info.top, info.offset, info.limit = -1, 0, info.top
+	}
 	info.order = info.text.OrderBy
 	return info.describe(p)
 }
@@ -87,30 +104,29 @@ func (p *Plan) componentInfo(r ranking, i int) value.Value {
 // components, so that all of them rank a document that only one has found.
 func (p *Plan) componentText(r ranking, i int) *sql.Select {
 	q := *p.query
-	alias := &sql.Ident{Name: p.alias()}
+	payload := payloadOf(&q)
 	scores := r.scores()
 	known := &sql.ArrayLiteral{}
 	for j, score := range scores {
 		known.Items = append(known.Items, &sql.CoalesceExpr{X: score, Y: r.components[j].missing()})
 	}
 	q.Star, q.Value, q.Rank = false, nil, false
-	q.Offset, q.Limit, q.Top = nil, nil, nil
-	if n := p.depth(); n >= 0 {
+	switch n := p.depth(); {
+	case p.limit >= 0:
+		q.Offset, q.Limit = &sql.Literal{Value: value.Int(0)}, &sql.Literal{Value: value.Int(n)}
+	case n >= 0:
 		q.Top = &sql.Literal{Value: value.Int(n)}
 	}
 	q.Items = []sql.SelectItem{
-		{Expr: &sql.MemberExpr{X: alias, Name: "_rid"}},
-		{Expr: keyItems([]sql.Expr{known.Items[i]}), Alias: "orderByItems"},
+		{Expr: ridOf(p.query)},
+		{Expr: keyItems(scores[i : i+1]), Alias: "orderByItems"},
 		{Expr: &sql.ObjectLiteral{Members: []sql.Property{
-			{Name: "payload", Expr: p.payload(alias)}, {Name: "componentScores", Expr: known},
+			{Name: "payload", Expr: payload}, {Name: "componentScores", Expr: known},
 		}}, Alias: "payload"},
 	}
-	var conditions []sql.Expr
-	if p.query.Value != nil {
-		conditions = append(conditions, &sql.CallExpr{Name: "IS_DEFINED", Args: []sql.Expr{p.query.Value}})
-	}
-	q.Where = withPlaceholder(q.Where, conditions...)
-	q.OrderBy = []sql.OrderByItem{{Expr: scores[i], Desc: true, Explicit: true}}
+	q.Where = filtered(p.query, nil)
+	text := r.components[i].terms != nil
+	q.OrderBy = []sql.OrderByItem{{Expr: scores[i], Desc: text, Explicit: text}}
 	return &q
 }
 
@@ -135,17 +151,17 @@ func (r ranking) scores() []sql.Expr {
 // missing is the score of a document without one, which is below all others.
 func (c scorer) missing() sql.Expr {
 	if c.terms == nil {
-		return &sql.Literal{Value: value.Number(-vectorWorst)}
+		return &sql.Ident{Name: vectorWorst}
 	}
 	return &sql.Literal{Value: value.Int(-1)}
 }
 
-// vectorWorst is the maximum distance of vectors in a score.
-const vectorWorst = 1.7976931348623157e308
+// vectorWorst is the score of a document without a vector, as the service writes it.
+const vectorWorst = "-1.7976900000000001e+308"
 
 // statisticsText returns the query for the statistics of all documents that the text
-// components need, or "" if there is no such component. It has no filter, because the
-// statistics of words do not depend on the query.
+// components need. It has no filter, because the statistics of words do not depend on
+// the query.
 func (p *Plan) statisticsText(r ranking) string {
 	entries := &sql.ArrayLiteral{}
 	for _, c := range r.components {
@@ -160,9 +176,6 @@ func (p *Plan) statisticsText(r ranking) string {
 		}
 		words := &sql.CallExpr{Name: "SUM", Args: []sql.Expr{&sql.CallExpr{Name: "_FullTextWordCount", Args: []sql.Expr{path}}}}
 		entries.Items = append(entries.Items, &sql.ObjectLiteral{Members: []sql.Property{{Name: "totalWordCount", Expr: words}, {Name: "hitCounts", Expr: hits}}})
-	}
-	if len(entries.Items) == 0 {
-		return ""
 	}
 	q := &sql.Select{From: p.query.From, Items: []sql.SelectItem{
 		{Expr: &sql.CallExpr{Name: "COUNT", Args: []sql.Expr{&sql.Literal{Value: value.Int(1)}}}, Alias: "documentCount"},
@@ -187,18 +200,17 @@ func (p *Plan) Hybrid() *Hybrid {
 	if !p.query.Rank {
 		return nil
 	}
-	r, _ := rankingOf(p.query, p.with)
+	r := rankingOf(p.query, p.with)
 	return &Hybrid{plan: p, ranking: r}
 }
 
 // Statistics returns the query for the statistics of all documents, or nil if no
 // component needs any.
 func (h *Hybrid) Statistics() (*Plan, error) {
-	text := h.plan.statisticsText(h.ranking)
-	if text == "" {
+	if h.ranking.texts() == 0 {
 		return nil, nil
 	}
-	return h.compile(text)
+	return h.compile(h.plan.statisticsText(h.ranking))
 }
 
 // compile compiles a text that this package has made. It may be longer than a client's
@@ -237,7 +249,11 @@ func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
 		q := h.plan.componentText(h.ranking, i)
 		if bound := h.plan.bound; !h.ranking.fused && bound >= 0 {
 			// A single component is not fused: its first rows are those of the result.
-			q.Top = &sql.Literal{Value: value.Int(bound)}
+			q.Top, q.Offset, q.Limit = &sql.Literal{Value: value.Int(bound)}, nil, nil
+		}
+		if v := h.plan.query.Value; v != nil {
+			// The plan for clients has no such condition, so they may get fewer rows.
+			q.Where = &sql.LogicalExpr{Terms: []sql.Expr{q.Where, &sql.CallExpr{Name: "IS_DEFINED", Args: []sql.Expr{v}}}}
 		}
 		if plans[i], err = h.compile(replacer.Replace(q.String())); err != nil {
 			return nil, err

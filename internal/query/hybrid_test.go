@@ -90,7 +90,7 @@ func textScores(docs []hybridDocument, of func(d hybridDocument) string, terms .
 func vectorScores(docs []hybridDocument, m vector.Metric, sign float64) []float64 {
 	scores := make([]float64, len(docs))
 	for i, d := range docs {
-		scores[i] = -vectorWorst
+		scores[i] = -1.79769e308
 		if d.e != nil {
 			scores[i] = sign * m.Score(d.e, []float32{1, 2})
 		}
@@ -132,7 +132,7 @@ func TestHybrid(t *testing.T) {
 		{`RRF(FullTextScore(c.text, "swim", "run fast"), VectorDistance(c.e, [1, 2]))`, []float64{1, 1}, func(docs []hybridDocument) [][]float64 {
 			return [][]float64{textScores(docs, text, "swim", "run fast"), vectorScores(docs, vector.Cosine, 1)}
 		}},
-		{`RRF(FullTextScore(c.text, @terms), FullTextScore(c.other, "river", "walk"), VectorDistance(c.e, @v, false, {"distanceFunction": "euclidean"}), [3, 1, 0.5])`, []float64{3, 1, 0.5}, func(docs []hybridDocument) [][]float64 {
+		{`RRF(FullTextScore(c.text, @first, @second), FullTextScore(c.other, "river", "walk"), VectorDistance(c.e, @v, false, {"distanceFunction": "euclidean"}), [3, 1, 0.5])`, []float64{3, 1, 0.5}, func(docs []hybridDocument) [][]float64 {
 			return [][]float64{textScores(docs, text, "boat", "shoe"), textScores(docs, other, "river", "walk"), vectorScores(docs, vector.Euclidean, -1)}
 		}},
 		{`FullTextScore(c.other, "swim")`, []float64{1}, func(docs []hybridDocument) [][]float64 {
@@ -140,7 +140,7 @@ func TestHybrid(t *testing.T) {
 		}},
 	}
 	params := []Param{
-		{Name: "@terms", Value: value.Array([]value.Value{value.String("boat"), value.String("shoe")})},
+		{Name: "@first", Value: value.String("boat")}, {Name: "@second", Value: value.String("shoe")},
 		{Name: "@v", Value: value.Array([]value.Value{value.Int(1), value.Int(2)})},
 	}
 	for _, c := range cases {
@@ -339,7 +339,7 @@ func clientHybrid(t *testing.T, p *Plan, params []Param, parts []list) []string 
 			rows = rows[:min(int(n), len(rows))]
 		}
 		for _, row := range rows {
-			h, err := parseHybridRow([]byte(row.JSON()), info.Get("componentWeights").Len())
+			h, err := parseHybridRow([]byte(row.JSON()), info.Get("componentQueryInfos").Len())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,7 +350,11 @@ func clientHybrid(t *testing.T, p *Plan, params []Param, parts []list) []string 
 		}
 	}
 	var weights []float64
-	for _, w := range info.Get("componentWeights").Items() {
+	given := info.Get("componentWeights").Items()
+	if len(given) == 0 {
+		given = slices.Repeat([]value.Value{value.Int(1)}, info.Get("componentQueryInfos").Len())
+	}
+	for _, w := range given {
 		weights = append(weights, w.Float())
 	}
 	found = clientRanks(found, weights)

@@ -207,7 +207,6 @@ func TestNearestReads(t *testing.T) {
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 25},
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], false, {quantizedVectorListMultiplier: 3, searchListSizeMultiplier: 50})", 15},
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], true)", 1000},
-		{"flat", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], 7)", 1000},
 	} {
 		ix := nearestIndex(t, c.kind, c.element, "euclidean")
 		var docs list

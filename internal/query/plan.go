@@ -55,11 +55,16 @@ type Plan struct {
 	replay bool               // the merge removes duplicates, and can do so only from the beginning
 	bound  int64              // maximum number of rows needed from a partition: OFFSET + LIMIT, and TOP; -1 for no limit
 	whole  bool               // the only input is the documents themselves
+	never  bool               // it has no rows, whatever the documents
 	script bool               // it calls user-defined functions, so any document may take long
 	now    time.Time
 	took   time.Duration // time to compile
 	size   int           // in memory; see Size
 	with   inputs        // the inputs of the compilation, for the queries of a hybrid search
+
+	rooted    bool  // the first input is the container of the second; see asRewritten
+	refused   error // of a query that cannot be run; see Runnable
+	nearFirst bool  // ORDER BY a distance begins with the least value, not with the greatest
 
 	spare atomic.Pointer[run] // the memory of a finished run; nil if it is in use or there was none
 
@@ -72,12 +77,29 @@ type Plan struct {
 // The error is a BadRequest in the form that clients expect, about the text, its
 // parameters, or an ORDER BY that the index does not support; or Unsupported.
 func Compile(text string, params []Param, ix *index.Index, opts Options) (*Plan, error) {
+	p, err := Prepare(text, params, ix, opts)
+	if err == nil {
+		err = p.Runnable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Prepare is [Compile] for a plan that may be only described. The service's planner
+// accepts queries that its partitions refuse, such as an ORDER BY without an index:
+// [Plan.Runnable] returns those errors.
+func Prepare(text string, params []Param, ix *index.Index, opts Options) (*Plan, error) {
 	declared := make(map[string]value.Value, len(params))
 	for _, p := range params {
 		declared[strings.TrimPrefix(p.Name, "@")] = p.Value
 	}
 	return compile(text, inputs{declared, ix, opts})
 }
+
+// Runnable returns the BadRequest of a query that can be described but not run, or nil.
+func (p *Plan) Runnable() error { return p.refused }
 
 func compile(text string, with inputs) (*Plan, error) {
 	start := time.Now()
@@ -92,10 +114,11 @@ func compile(text string, with inputs) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(text, q, with); err != nil {
+	p := &Plan{query: q, now: with.opts.Now, with: with}
+	p.asRewritten()
+	if err := p.check(text); err != nil {
 		return nil, err
 	}
-	p := &Plan{query: q, now: with.opts.Now, with: with}
 	m := newCompilation()
 	if err := p.compile(m); err != nil {
 		return nil, err
@@ -134,8 +157,8 @@ func (p *Plan) compile(m *compilation) error {
 		c.computed, c.overRows, ix = nil, true, nil
 	}
 	p.compileRows(c, ix)
-	if err := p.compileOrder(c, ix); err != nil {
-		return err
+	if p.refused == nil {
+		p.refused = p.compileOrder(c, ix)
 	}
 	if err := p.compileGroups(c, ix); err != nil {
 		return err
@@ -143,6 +166,7 @@ func (p *Plan) compile(m *compilation) error {
 	if p.group == nil {
 		p.emit, p.copies = c.projection(p.query), c.copies(p.query)
 	}
+	p.never = p.never || p.valueless(c)
 	p.counts(c)
 	p.places, p.locals, p.bare = c.places, c.locals, !c.whole && !c.system
 	p.script = c.scripted
@@ -161,11 +185,7 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 	var paths []value.Path
 	for _, sort := range sorts {
 		sort = computedKey(sort)
-		path, ok := c.place(sort.Expr)
-		if ok = ok && len(path) > 0; !ok && !sortsByValue(sort.Expr) {
-			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
-		}
-		if ok {
+		if path, ok := c.place(sort.Expr); ok && len(path) > 0 {
 			paths = append(paths, path)
 		}
 		o.keys = append(o.keys, orderKey{eval: c.expr(sort.Expr).value(), invert: sort.Desc != o.desc})
@@ -182,8 +202,11 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 	if best, ok := c.scoring(sorts[0].Expr); ok && o.desc {
 		o.best = joined(index.And, append(slices.Clone(leavesAnd(o.narrow)), best), index.All)
 	}
+	if isDistance(sorts[0].Expr) {
+		p.nearFirst = c.nearFirst(sorts[0].Expr.(*sql.CallExpr))
+	}
 	if ix == nil || len(paths) < len(sorts) {
-		return nil
+		return nil // each row's key is computed
 	}
 	return p.orderFrom(ix, paths)
 }
@@ -311,6 +334,9 @@ func (p *Plan) Pinned(d partitionkey.Definition) bool {
 }
 
 func (p *Plan) keyRanges(d partitionkey.Definition) []keyRange {
+	if p.never {
+		return nil
+	}
 	if p.inner != nil {
 		return p.inner.keyRanges(d)
 	}

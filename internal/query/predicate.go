@@ -29,7 +29,7 @@ type predicate struct {
 	test func(v value.Value) bool
 
 	// hidden excludes a predicate from routing: it is not about the stored value at
-	// path, or it is in a subquery, which the service does not use for routing.
+	// path.
 	hidden bool
 
 	cells  func(g geo.Grid) []geo.Interval // of opNear
@@ -146,7 +146,7 @@ func (c *compiler) reduce(x sql.Expr) predicate {
 		return p
 	case *sql.Subquery:
 		if x.Kind == sql.SubqueryExists {
-			return hidden(approximately(c.exists(x.Query)))
+			return approximately(c.exists(x.Query))
 		}
 	}
 	return unknownPredicate()
@@ -252,7 +252,7 @@ func (c *compiler) inputs(q *sql.Select) predicate {
 		in, a := &q.From.Inputs[i], c.scope.inputs[i]
 		switch {
 		case in.Subquery != nil:
-			args = append(args, hidden(approximately(c.exists(in.Subquery))))
+			args = append(args, approximately(c.exists(in.Subquery)))
 		case a.local >= 0:
 			args = append(args, unknownPredicate())
 		case len(a.place) > 0 && (q.Where == nil || !args[0].implies(a.place)):

@@ -44,8 +44,9 @@ func newRouting(d partitionkey.Definition) (*routing, bool) {
 // keyRange is a range of EPKs and its meaning.
 type keyRange struct {
 	partitionkey.Range
-	point partitionkey.EPK
-	exact bool // a full key: the range contains only point
+	point  partitionkey.EPK
+	exact  bool // a full key: the range contains only point
+	prefix bool // a part of a hierarchical key: the range has all keys that begin with point
 }
 
 // ranges returns where documents that pass p can be, sorted and disjoint.
@@ -85,7 +86,7 @@ func disjoint(list []keyRange) []keyRange {
 		if n := len(out); n > 0 && r.Min.Compare(out[n-1].Max) < 0 {
 			last := &out[n-1]
 			if r.Max.Compare(last.Max) > 0 {
-				last.Max = r.Max
+				last.Max, last.prefix = r.Max, false
 			}
 			last.exact = last.exact && r.exact && last.point == r.point
 			continue
@@ -115,8 +116,7 @@ func (r *routing) cases(p predicate) ([]keyCase, bool) {
 }
 
 // leaf returns the cases of an equality with constants. Arrays and objects are not
-// keys: a document with one at a key path is stored with the undefined keys, so such a
-// condition says nothing.
+// keys: a document with one at a key path is stored with the undefined keys.
 func (r *routing) leaf(p predicate) ([]keyCase, bool) {
 	level := slices.IndexFunc(r.paths, func(path value.Path) bool { return slices.Equal(path, p.path) })
 	if level < 0 {
@@ -126,7 +126,7 @@ func (r *routing) leaf(p predicate) ([]keyCase, bool) {
 	for _, v := range p.values {
 		c, ok := component(v)
 		if !ok {
-			return nil, false
+			c = partitionkey.Undefined()
 		}
 		list = append(list, c)
 	}
@@ -292,7 +292,7 @@ func (r *routing) expand(c keyCase, room *int) (list []keyRange, ok bool) {
 		if err != nil {
 			return nil, false
 		}
-		list = append(list, keyRange{Range: bounds, point: bounds.Min, exact: levels == len(c)})
+		list = append(list, keyRange{Range: bounds, point: bounds.Min, exact: levels == len(c), prefix: levels < len(c)})
 	}
 	return list, true
 }

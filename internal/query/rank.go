@@ -1,12 +1,16 @@
 package query
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/internal/vector"
 )
 
 // inputs are what a plan was compiled from in addition to its text. A hybrid search
@@ -35,7 +39,7 @@ func (in inputs) inline(text string) string {
 	var b strings.Builder
 	done := 0
 	l := sql.NewLexer(text, in.params)
-	for t := l.Next(); t.Kind != sql.TokenEnd && t.Kind != sql.TokenInvalid; t = l.Next() {
+	for t := l.Next(); t.Kind != sql.TokenEnd && !t.Bad(); t = l.Next() {
 		if v, ok := in.params[t.Text]; ok && t.Kind == sql.TokenParameter {
 			b.WriteString(text[done:t.At.Start])
 			b.WriteString(literalText(v))
@@ -80,6 +84,17 @@ func isConstant(x sql.Expr) bool {
 	return true
 }
 
+// nearFirst reports whether the most similar vectors have the least distance, by the
+// metric of a call of VectorDistance.
+func (c *compiler) nearFirst(call *sql.CallExpr) bool {
+	var options []value.Value
+	for _, arg := range call.Args[2:] {
+		options = append(options, c.expr(arg).v)
+	}
+	metric, ok := metricOf(options, c.binding(call, nil).policyMetric())
+	return ok && metric.Better(0, 1)
+}
+
 // ranking is the ORDER BY RANK of a query.
 type ranking struct {
 	components []scorer
@@ -93,41 +108,34 @@ type scorer struct {
 	terms []sql.Expr // of FullTextScore; nil for a distance of vectors
 }
 
-// rankingOf parses the ORDER BY RANK of a query. If there are diagnostics, the ranking
-// is meaningless.
-func rankingOf(q *sql.Select, in inputs) (ranking, []sql.Diagnostic) {
-	key := q.OrderBy[0].Expr
-	call, ok := key.(*sql.CallExpr)
-	if !ok || len(q.OrderBy) > 1 {
-		return ranking{}, []sql.Diagnostic{sql.Diagnosticf(key.Span(), "SC2220", "The ORDER BY RANK clause takes one call of FullTextScore or RRF.")}
-	}
+// rankingOf returns the ORDER BY RANK of a query that has passed the analysis.
+func rankingOf(q *sql.Select, in inputs) ranking {
+	call := q.OrderBy[0].Expr.(*sql.CallExpr)
 	if !isFunction(call, "RRF") {
-		one, f := scorerOf(call, in)
-		return ranking{components: []scorer{one}}, f
+		return ranking{components: []scorer{scorerOf(call)}}
 	}
+	scores, weights := fusionOf(call)
 	r := ranking{fused: true}
-	args := call.Args
-	var faults []sql.Diagnostic
-	if n := len(args); n > 0 {
-		if _, scores := args[n-1].(*sql.CallExpr); !scores {
-			args = args[:n-1]
-			if r.weights = weightsOf(call.Args[n-1], in); len(r.weights) != len(args) {
-				faults = append(faults, sql.Diagnosticf(call.Args[n-1].Span(), "SC2229", "The weights of the RRF function must be an array of numbers, one for each component score."))
-			}
+	if weights != nil {
+		r.weights = weightsOf(weights, in)
+	}
+	for _, x := range scores {
+		r.components = append(r.components, scorerOf(x.(*sql.CallExpr)))
+	}
+	return r
+}
+
+// fusionOf returns the components of a call of RRF, and the expression of the weights,
+// nil if there are none.
+func fusionOf(call *sql.CallExpr) (scores []sql.Expr, weights sql.Expr) {
+	n := len(call.Args)
+	if n > 0 {
+		switch call.Args[n-1].(type) {
+		case *sql.ArrayLiteral, *sql.Parameter:
+			return call.Args[:n-1], call.Args[n-1]
 		}
 	}
-	if len(args) < 2 {
-		faults = append(faults, sql.Diagnosticf(call.At, "SC2221", "The RRF function requires at least two component scores."))
-	}
-	for _, arg := range args {
-		score, _ := arg.(*sql.CallExpr)
-		one, f := scorerOf(score, in)
-		if score == nil {
-			f = []sql.Diagnostic{sql.Diagnosticf(arg.Span(), "SC2221", "The RRF function takes calls of FullTextScore and VectorDistance.")}
-		}
-		r.components, faults = append(r.components, one), append(faults, f...)
-	}
-	return r, faults
+	return call.Args, nil
 }
 
 // weightsOf returns the weights of RRF, or nil if x is not an array of numbers.
@@ -156,113 +164,217 @@ func isFunction(call *sql.CallExpr, name string) bool {
 	return f != nil && f.name == name
 }
 
-// scorerOf parses one component.
-func scorerOf(call *sql.CallExpr, in inputs) (scorer, []sql.Diagnostic) {
-	switch {
-	case isFunction(call, "VectorDistance"):
-		return scorer{call: call}, nil
-	case !isFunction(call, "FullTextScore"):
-		at := sql.Span{}
-		if call != nil {
-			at = call.At
-		}
-		return scorer{}, []sql.Diagnostic{sql.Diagnosticf(at, "SC2220", "The ORDER BY RANK clause takes calls of FullTextScore, VectorDistance and RRF.")}
-	case len(call.Args) < 2:
-		return scorer{}, nil // the wrong number of arguments is already reported
-	}
-	if !isPath(call.Args[0]) {
-		return scorer{}, []sql.Diagnostic{sql.Diagnosticf(call.Args[0].Span(), "SC2240", "The first argument of the FullTextScore function must be a property.")}
-	}
+// scorerOf returns one component.
+func scorerOf(call *sql.CallExpr) scorer {
 	one := scorer{call: call}
-	for _, arg := range call.Args[1:] {
-		v, ok := in.constant(arg)
-		if !ok || v.Kind() != value.KindArray {
-			one.terms = append(one.terms, arg)
-			continue
-		}
-		for _, item := range v.Items() {
-			one.terms = append(one.terms, &sql.Literal{Value: item})
-		}
+	if isFunction(call, "FullTextScore") {
+		one.terms = call.Args[1:]
 	}
-	return one, nil
+	return one
 }
 
-// rankDiagnostics checks the rankings of a query: where FullTextScore and RRF occur,
-// and what a query with ORDER BY RANK may read. nested says that q is a subquery.
-func rankDiagnostics(q *sql.Select, nested bool, params map[string]value.Value) []sql.Diagnostic {
-	var faults []sql.Diagnostic
-	check := func(x sql.Expr) { faults = append(faults, misplacedScores(x)...) }
-	if q.Value != nil {
-		check(q.Value)
+// unranked reports a part of a query that must not have ORDER BY RANK.
+func (a *analysis) unranked(at sql.Span, code, what string) {
+	a.report(at, code, "%s not allowed with the ORDER BY RANK clause.", what)
+}
+
+// rank checks the ORDER BY RANK of a query.
+func (a *analysis) rank(q *sql.Select, s *scope, at position) {
+	item := &q.OrderBy[0]
+	if item.Explicit {
+		a.report(q.OrderAt, "SC2222", "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed.")
 	}
-	for _, item := range q.Items {
-		check(item.Expr)
+	if at != outermost {
+		a.report(q.OrderAt, "SC2228", "The ORDER BY RANK clause is not supported in subqueries.")
 	}
-	if q.Where != nil {
-		check(q.Where)
-	}
-	for _, x := range q.GroupBy {
-		check(x)
-	}
-	if !q.Rank {
-		for _, sort := range q.OrderBy {
-			check(sort.Expr)
+	call := item.Expr.(*sql.CallExpr)
+	before := len(a.diagnostics)
+	switch {
+	case isFunction(call, "RRF"):
+		// Scores of texts are checked after the other arguments.
+		for _, text := range []bool{false, true} {
+			for _, arg := range call.Args {
+				inner, _ := arg.(*sql.CallExpr)
+				switch is := isFunction(inner, "FullTextScore"); {
+				case is && text:
+					a.textScore(inner, s)
+				case is || text:
+				case isFunction(inner, "RRF"):
+					a.report(inner.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", inner.Name)
+				default:
+					a.expr(arg, s)
+				}
+			}
 		}
-		return faults
+	case isFunction(call, "FullTextScore"):
+		a.textScore(call, s)
+	default:
+		a.expr(call, s)
 	}
-	_, more := rankingOf(q, inputs{params: params})
-	return append(append(faults, rankPlaces(q, nested)...), more...)
+	if len(a.diagnostics) == before {
+		a.fusion(q, call)
+	}
 }
 
-// misplacedScores returns the calls in x of functions that are allowed only after
-// ORDER BY RANK.
-func misplacedScores(x sql.Expr) []sql.Diagnostic {
-	var faults []sql.Diagnostic
-	if call, ok := x.(*sql.CallExpr); ok && (isFunction(call, "FullTextScore") || isFunction(call, "RRF")) {
-		faults = append(faults, sql.Diagnosticf(call.At, "SC2240", "The %s function is only allowed in the ORDER BY RANK clause.", functions[strings.ToUpper(call.Name)].name))
+// textScore checks a call of FullTextScore where it is allowed.
+func (a *analysis) textScore(call *sql.CallExpr, s *scope) {
+	for _, arg := range call.Args {
+		a.expr(arg, s)
 	}
-	for part := range sql.Children(x) {
-		faults = append(faults, misplacedScores(part)...)
+	if f := functions["FULLTEXTSCORE"]; !f.takes(len(call.Args)) {
+		a.report(call.At, "SC2050", "The %s function requires %s.", f.name, f.arity())
+		return
 	}
-	return faults
+	terms := call.Args[1:]
+	if i := slices.IndexFunc(terms, func(term sql.Expr) bool { return !a.isTerm(term) }); i >= 0 {
+		a.report(terms[i].Span(), "SC2241", "The second through last arguments of the 'FullTextScore' function must be literals of type string or object specifying the fuzzy search argument containing a 'term' property which is a string and a 'distance' property which is a number between 0 and 2 (inclusive).")
+	}
+	if len(terms) > termsMax {
+		a.limits = append(a.limits, sql.Diagnosticf(a.whole, "SC3032", "The SQL query exceeded the maximum number of search terms supplied to 'FullTextScore' function call. The allowed limit is %d.", termsMax))
+	}
 }
 
-// rankPlaces checks what a query with ORDER BY RANK reads.
-func rankPlaces(q *sql.Select, nested bool) []sql.Diagnostic {
-	at := q.OrderBy[0].Expr.Span()
-	var faults []sql.Diagnostic
-	add := func(code, where string) {
-		faults = append(faults, sql.Diagnosticf(at, code, "The ORDER BY RANK clause is not supported %s.", where))
+// isTerm reports whether x can be searched for: a string, or an object for words with a
+// similar spelling.
+func (a *analysis) isTerm(x sql.Expr) bool {
+	v, ok := inputs{params: a.params}.constant(x)
+	switch {
+	case !ok:
+		return false
+	case v.Kind() == value.KindString:
+		return true
 	}
-	if nested {
-		add("SC2228", "in a subquery")
+	distance, whole := v.Get("distance").Int64()
+	return v.Get("term").Kind() == value.KindString && whole && distance >= 0 && distance <= 2
+}
+
+// fusion checks what an ORDER BY RANK calls.
+func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr) {
+	scores := []sql.Expr{call}
+	var weights sql.Expr
+	if isFunction(call, "RRF") {
+		if scores, weights = fusionOf(call); len(scores) < 2 {
+			a.report(q.OrderAt, "SC2233", "A score fusion function requires at least two component score functions.")
+		}
 	}
-	if q.Distinct || isGrouped(q) {
-		add("SC2226", "with DISTINCT, GROUP BY or an aggregate")
+	switch {
+	case len(scores) == 0 && weights != nil || slices.ContainsFunc(scores, func(x sql.Expr) bool { return !isScore(x) }):
+		a.report(q.OrderAt, "SC2221", "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call.")
+	case weights != nil && len(weightsOf(weights, inputs{params: a.params})) != len(scores):
+		a.report(q.OrderAt, "SC2229", "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as the number of the component scores.")
 	}
-	if q.From == nil {
-		add("SC2225", "without a FROM clause")
-		return faults
+}
+
+// isScore reports whether x is a component of a ranking.
+func isScore(x sql.Expr) bool {
+	call, ok := x.(*sql.CallExpr)
+	return ok && (isFunction(call, "VectorDistance") || isFunction(call, "FullTextScore"))
+}
+
+// arguments checks the arguments of the functions that need literals.
+func (a *analysis) arguments(x *sql.CallExpr, f *function) {
+	switch f.name {
+	case "HASH":
+		if len(x.Args) < 2 {
+			return
+		}
+		if l, ok := x.Args[1].(*sql.Literal); ok {
+			if n, ok := l.Value.Int64(); ok && n != 0 {
+				return
+			}
+		}
+		a.report(x.Args[1].Span(), "SC2051", "The modulo value for the 'Hash' function must be a non-zero integer literal.")
+	case "VectorDistance":
+		a.vectorOptions(x)
+	case "_FullTextScore":
+		if isLiteral(x.Args[1]) || isLiteral(x.Args[4]) {
+			a.report(x.At, "SC2242", "One or more arguments provided by the rewritten full text query are invalid.")
+			a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
+		}
 	}
-	if len(q.From.Inputs) > 1 {
-		add("SC2224", "with JOIN")
+}
+
+func isLiteral(x sql.Expr) bool {
+	_, ok := x.(*sql.Literal)
+	return ok
+}
+
+// The limits of the options with which VectorDistance asks an index for candidates.
+const (
+	searchMultiplierMax = 100
+	listMultiplierMax   = 50
+)
+
+// vectorOptions checks the third and the fourth argument of VectorDistance.
+func (a *analysis) vectorOptions(x *sql.CallExpr) {
+	in := inputs{params: a.params}
+	if len(x.Args) > 2 {
+		if v, ok := in.constant(x.Args[2]); !ok || v.Kind() != value.KindBool {
+			a.report(x.Args[2].Span(), "SC2212", `The third argument provided in the VectorDistance function is invalid. This value must be a boolean value set to either "true" to execute an exact search or "false" to execute an efficient search leveraging the index.`)
+			return
+		}
 	}
-	switch first := q.From.Inputs[0]; {
-	case first.In:
-		add("SC2223", "with IN in the FROM clause")
-	case first.Subquery != nil:
-		add("SC2225", "with a subquery in the FROM clause")
-	case !readsDocuments(q):
-		add("SC2225", "with a property in the FROM clause")
+	if len(x.Args) < 4 {
+		return
 	}
-	return faults
+	at := x.Args[3].Span()
+	options, ok := in.constant(x.Args[3])
+	if !ok || options.Kind() != value.KindObject {
+		a.report(at, "SC2210", "Options argument of VectorDistance function must be an object literal expression.")
+		return
+	}
+	for _, m := range options.Members() {
+		if code, message := wrongOption(m.Name, m.Value); code != "" {
+			a.report(at, code, "%s", message)
+			return
+		}
+	}
+}
+
+// wrongOption returns the error of an option of VectorDistance, or "".
+func wrongOption(name string, v value.Value) (code, message string) {
+	known, most := true, int64(0)
+	switch name {
+	case "distanceFunction":
+		_, known = vector.ParseMetric(v.Text())
+	case "dataType":
+		known = vectorTypes[strings.ToLower(v.Text())]
+	case searchListMultiplier:
+		code, most = "SC2213", searchMultiplierMax
+	case listMultiplier:
+		code, most = "SC2214", listMultiplierMax
+	case "filterPriority":
+		code, most = "SC2215", math.MaxInt64
+	default:
+		return "SC2210", fmt.Sprintf("'%s' is not a valid option name for VectorDistance function options argument.", truncate(name))
+	}
+	if most == 0 {
+		switch {
+		case v.Kind() != value.KindString:
+			return "SC2210", fmt.Sprintf("VectorDistance function options argument property value of option '%s' must be a string literal.", name)
+		case !known:
+			return "SC2210", fmt.Sprintf("VectorDistance function options argument property value '%s' is not a valid value for option '%s'.", truncate(v.Text()), name)
+		}
+		return "", ""
+	}
+	if v.Kind() != value.KindNumber {
+		return "SC2210", fmt.Sprintf("VectorDistance function options argument property value of option '%s' must be a number literal.", name)
+	}
+	n, whole := v.Int64()
+	switch {
+	case most == math.MaxInt64, whole && n >= 1 && n <= most:
+		return "", ""
+	case !whole:
+		return code, fmt.Sprintf("The '%s' value specified in the VectorDistance function must be an integer between 1 and %d.", name, most)
+	}
+	return code, fmt.Sprintf("The '%s' value %d specified in the VectorDistance function is outside the supported range. The value must be between 1 and %d.", name, n, most)
 }
 
 // rankFeatures returns the features of a query with ORDER BY RANK.
 func rankFeatures(q *sql.Select) Features {
 	f := FeatureHybridSearch
-	if call, ok := q.OrderBy[0].Expr.(*sql.CallExpr); ok && len(call.Args) > 0 && isFunction(call, "RRF") {
-		if _, scores := call.Args[len(call.Args)-1].(*sql.CallExpr); !scores {
+	if call := q.OrderBy[0].Expr.(*sql.CallExpr); isFunction(call, "RRF") {
+		if _, weights := fusionOf(call); weights != nil {
 			f |= FeatureWeightedRankFusion
 		}
 	}

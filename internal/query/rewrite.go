@@ -12,7 +12,7 @@ import (
 // query: the text to send to each, and what to do with the rows. The names are those
 // of the queryInfo in the protocol.
 type rewriting struct {
-	text               *sql.Select       // nil for the query unchanged
+	text               *sql.Select       // nil for the query unchanged; it shares nodes with the query and is only printed
 	top, offset, limit int64             // to apply to the merged rows; -1 for none
 	distinct           string            // None, or the order in which equal rows arrive: Ordered, Unordered
 	order              []sql.OrderByItem // keys of the rows' orderByItems
@@ -31,46 +31,78 @@ const (
 	distinctUnordered = "Unordered"
 )
 
-// alone returns the rewriting of a query that one partition runs as a whole.
-func (p *Plan) alone() rewriting {
-	return rewriting{top: p.top, offset: -1, limit: -1, distinct: distinctNone}
+// rewriting returns the rewriting of the query for the ranges that it visits: none if
+// the filter leaves a single key, or no row at all, because one partition then answers
+// alone. single leaves OFFSET LIMIT to it. The error is a BadRequest if clients cannot
+// merge the query.
+func (p *Plan) rewriting(pinned, single bool) (rewriting, error) {
+	q := p.query
+	if pinned && !q.Distinct {
+		return rewriting{top: -1, offset: -1, limit: -1, distinct: distinctNone}, nil
+	}
+	if err := p.uncomposed(); err != nil {
+		return rewriting{}, err
+	}
+	if counted, alias := distinctCount(q, p.with); counted != nil {
+		r := rewriteText(counted, limits{-1, -1, -1})
+		if r.count = &alias; r.text == nil {
+			r.text = counted
+		}
+		return r, nil
+	}
+	if single && !q.Distinct && len(q.GroupBy) == 0 {
+		return rewriteText(q, limits{p.top, -1, -1}), nil
+	}
+	return rewriteText(q, limits{p.top, p.offset, p.limit}), nil
 }
 
-// rewriting returns the rewriting of the query for several partitions. It returns a
-// BadRequest if clients cannot merge it.
-func (p *Plan) rewriting() (rewriting, error) {
-	q := p.query
-	r := rewriting{top: p.top, offset: p.offset, limit: p.limit, distinct: distinctNone}
-	switch inner := combining(q.From); {
-	case inner != nil:
-		return p.rewriteCount(r, inner)
-	case isGrouped(q):
-		return p.rewriteGroups(r)
-	case len(q.OrderBy) > 0 && !readsDocuments(q):
-		return r, planError("ORDER BY over several partitions is only supported in a query whose FROM clause begins with the container.")
-	case q.Distinct:
-		p.rewriteDistinct(&r)
-	case len(q.OrderBy) > 0:
-		r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
-		r.text = p.orderedText()
-		p.bindCounts(r.text)
-	case p.limit >= 0:
+// limits are the values of TOP, OFFSET and LIMIT, -1 if absent.
+type limits struct{ top, offset, limit int64 }
+
+// rewriteText returns the rewriting of a query for several partitions.
+func rewriteText(q *sql.Select, n limits) rewriting {
+	r := rewriting{top: n.top, offset: n.offset, limit: n.limit, distinct: distinctNone}
+	if q.Distinct {
+		r.distinct = distinctUnordered
+	}
+	switch {
+	case isGrouped(q) && !ordersKeys(q):
+		r.groups(q)
+	case len(q.OrderBy) > 0 && q.From != nil:
+		r.ordered(q)
+	case r.limit >= 0 || q.Distinct && q.Top != nil:
 		text := *q
-		p.bindCounts(&text)
+		r.bindCounts(&text)
 		r.text = &text
 	}
-	return r, nil
+	if r.text != nil && q.Distinct {
+		r.text.Top, r.text.Offset, r.text.Limit = nil, nil, nil
+	}
+	return r
 }
 
-// readsDocuments reports whether the first input of a query is the container. Then its
-// alias has the resource id that distinguishes merged rows.
+// ordersKeys reports whether a query is rewritten as an ordered one whose rows are
+// groups: it has GROUP BY and ORDER BY and no aggregates.
+func ordersKeys(q *sql.Select) bool {
+	if len(q.GroupBy) == 0 || len(q.OrderBy) == 0 {
+		return false
+	}
+	for x := range q.Columns() {
+		if hasAggregate(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// readsDocuments reports whether the first input of a query is the container or a place
+// in its documents.
 func readsDocuments(q *sql.Select) bool {
 	if q.From == nil {
 		return false
 	}
 	in := q.From.Inputs[0]
-	_, whole := in.Collection.(*sql.Ident)
-	return whole && !in.In
+	return in.Collection != nil && !in.In
 }
 
 // combining returns the subquery in FROM if its rows are made from several documents,
@@ -112,15 +144,20 @@ func isDistance(x sql.Expr) bool {
 	return ok && isFunction(call, "VectorDistance")
 }
 
-// computedKey returns the actual key of an ORDER BY item. The most similar vectors
-// come first whatever the direction, and it depends on the metric whether a small or a
-// large distance is similar. So the key is a score that decreases with the distance.
-// Documents without the vector have no score and come last. Other keys are unchanged.
+// computedKey returns the actual key of an ORDER BY item. The most similar vectors come
+// first whatever the direction, and it depends on the metric whether a small or a large
+// distance is similar. So the key of a distance is a score that decreases with it, and
+// scores come with the greatest first. Documents without the vector have no score and
+// come last. Other keys are unchanged.
 func computedKey(s sql.OrderByItem) sql.OrderByItem {
-	if !isDistance(s.Expr) {
+	switch {
+	case isDistance(s.Expr):
+		s.Expr = &sql.CallExpr{Name: "_VectorScore", Args: s.Expr.(*sql.CallExpr).Args}
+	case !sortsByValue(s.Expr):
 		return s
 	}
-	return sql.OrderByItem{Expr: &sql.CallExpr{Name: "_VectorScore", Args: s.Expr.(*sql.CallExpr).Args}, Desc: true, Explicit: true}
+	s.Desc, s.Explicit = true, true
+	return s
 }
 
 // sortsByValue reports whether an ORDER BY key is not required to be a property:
@@ -130,130 +167,100 @@ func sortsByValue(x sql.Expr) bool {
 	return ok && (isDistance(x) || isFunction(call, "_VectorScore") || isFunction(call, "_FullTextScore"))
 }
 
-// rewriteCount rewrites a count of distinct rows: each partition returns its own, and
-// the client counts. It is the only query over the combined rows of a subquery that
-// clients can merge.
-func (p *Plan) rewriteCount(r rewriting, inner *sql.Select) (rewriting, error) {
-	q := p.query
-	alias, ok := countedAs(q, inner)
-	if !ok {
-		return r, planError("A query over several partitions can only count the rows of a subquery that has DISTINCT, GROUP BY or an aggregate.")
+// distinctCount returns the subquery whose distinct rows are all that q counts, and the
+// name of the column with the count. It is the only query over the combined rows of a
+// subquery that clients merge. Any other is sent unchanged, and each partition answers
+// for its own rows.
+func distinctCount(q *sql.Select, in inputs) (counted *sql.Select, alias string) {
+	if q.From == nil || len(q.From.Inputs) > 1 || q.Where != nil || q.GroupBy != nil || q.OrderBy != nil || q.Offset != nil {
+		return nil, ""
 	}
-	r.distinct, r.count, r.text = distinctUnordered, &alias, inner
-	return r, nil
-}
-
-// countedAs reports whether q only counts the distinct rows of its subquery, and
-// returns the name of the column with the count.
-func countedAs(q, inner *sql.Select) (alias string, ok bool) {
-	if q.From.Inputs[0].Subquery != inner || len(q.From.Inputs) > 1 || isGrouped(inner) || q.Where != nil || q.GroupBy != nil {
-		return "", false
+	counted = q.From.Inputs[0].Subquery
+	if counted == nil || !counted.Distinct || q.From.Inputs[0].In {
+		return nil, ""
 	}
 	x := q.Value
 	if x == nil {
 		if len(q.Items) != 1 {
-			return "", false
+			return nil, ""
 		}
 		x, alias = q.Items[0].Expr, columnNames(q.Items)[0]
 	}
 	if aggregateOf(x) != "Count" {
-		return "", false
+		return nil, ""
 	}
-	// Each row is defined, so counting the alias or a constant is equivalent.
-	switch arg := x.(*sql.CallExpr).Args[0].(type) {
-	case *sql.Literal:
-		return alias, arg.Value.IsDefined()
-	case *sql.Ident:
-		return alias, arg.Name == q.From.Inputs[0].Alias
+	if v, ok := in.constant(x.(*sql.CallExpr).Args[0]); !ok || !v.IsDefined() {
+		return nil, ""
 	}
-	return "", false
+	return counted, alias
 }
 
-// groupedAggregatesMax is the service's maximum number of aggregates in a query with
-// GROUP BY over several partitions.
-const groupedAggregatesMax = 21
-
-// rewriteGroups rewrites aggregates and GROUP BY: partitions return parts of groups,
-// so their rows cannot be skipped or limited.
-func (p *Plan) rewriteGroups(r rewriting) (rewriting, error) {
-	q := p.query
-	grouped := len(q.GroupBy) > 0
-	switch {
-	case grouped && len(q.OrderBy) > 0:
-		return r, planError("ORDER BY is not supported together with GROUP BY over several partitions.")
-	case grouped && q.Distinct && !selectsKeys(q):
-		return r, planError("DISTINCT is not supported together with GROUP BY over several partitions, unless each of the grouped expressions is selected.")
-	}
-	payload, err := p.partial(&r)
-	if err != nil {
-		return r, err
-	}
+// groups rewrites aggregates and GROUP BY: partitions return parts of groups. TOP and
+// OFFSET LIMIT stay where the service leaves them: in a row of aggregates.
+func (r *rewriting) groups(q *sql.Select) {
 	text := *q
-	text.Distinct, text.Top, text.Offset, text.Limit, text.OrderBy = false, nil, nil, nil, nil
+	payload := r.partial(q)
 	text.Value, text.Items = nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
+	r.bindCounts(&text)
 	switch {
-	case grouped:
+	case len(q.GroupBy) > 0:
 		r.groupBy = q.GroupBy
 		keys := sql.SelectItem{Expr: keyItems(q.GroupBy), Alias: "groupByItems"}
 		text.Items = append([]sql.SelectItem{keys}, text.Items...)
+		text.Top, text.Offset, text.Limit = nil, nil, nil
 	case q.Value != nil:
 		text.Value, text.Items = payload, nil
+		text.Top, text.Offset, text.Limit = nil, nil, nil
 	}
 	r.text = &text
-	return r, nil
+}
+
+// uncomposed returns a BadRequest if a column is an expression of aggregates, of which
+// partitions have no parts.
+func (p *Plan) uncomposed() error {
+	for x := range p.query.Columns() {
+		if aggregateOf(x) == "" && hasAggregate(x) {
+			return composition()
+		}
+	}
+	return nil
+}
+
+func composition() error {
+	return planError("Compositions of aggregates and other expressions are not allowed.")
+}
+
+// partial returns the expression of a part of a group: the select list with each
+// aggregate in a form that can be added up. It records the columns in r.
+func (r *rewriting) partial(q *sql.Select) sql.Expr {
+	if q.Value != nil {
+		if name := aggregateOf(q.Value); name != "" {
+			r.aggregates = []string{name}
+			return &sql.ArrayLiteral{Items: []sql.Expr{aggregateItem(q.Value.(*sql.CallExpr))}}
+		}
+		return q.Value
+	}
+	payload := &sql.ObjectLiteral{}
+	for i, name := range columnNames(q.Items) {
+		x := q.Items[i].Expr
+		kind := aggregateOf(x)
+		if kind != "" {
+			x = aggregateItem(x.(*sql.CallExpr))
+		}
+		payload.Members = append(payload.Members, sql.Property{Name: name, Expr: x})
+		r.aliases, r.types = append(r.aliases, name), append(r.types, kind)
+	}
+	return payload
 }
 
 // selectsKeys reports whether each key of GROUP BY is selected, so that no two rows
 // are equal.
 func selectsKeys(q *sql.Select) bool {
 	selected := map[string]bool{}
-	if q.Value != nil {
-		selected[q.Value.String()] = true
+	for x := range q.Columns() {
+		selected[sql.Canonical(x)] = true
 	}
-	for _, item := range q.Items {
-		selected[item.Expr.String()] = true
-	}
-	return !slices.ContainsFunc(q.GroupBy, func(key sql.Expr) bool { return !selected[key.String()] })
-}
-
-// partial returns the expression of a part of a group: the select list with each
-// aggregate in a form that can be added up. It records the columns in r.
-func (p *Plan) partial(r *rewriting) (sql.Expr, error) {
-	q := p.query
-	if q.Value != nil {
-		name := aggregateOf(q.Value)
-		switch {
-		case name != "":
-			r.aggregates = []string{name}
-			return &sql.ArrayLiteral{Items: []sql.Expr{aggregateItem(q.Value.(*sql.CallExpr))}}, nil
-		case hasAggregate(q.Value):
-			return nil, errComposition()
-		}
-		return q.Value, nil
-	}
-	payload := &sql.ObjectLiteral{}
-	total := 0
-	for i, name := range columnNames(q.Items) {
-		x := q.Items[i].Expr
-		kind := aggregateOf(x)
-		switch {
-		case kind != "":
-			total++
-			x = aggregateItem(x.(*sql.CallExpr))
-		case hasAggregate(x):
-			return nil, errComposition()
-		}
-		payload.Members = append(payload.Members, sql.Property{Name: name, Expr: x})
-		r.aliases, r.types = append(r.aliases, name), append(r.types, kind)
-	}
-	if len(q.GroupBy) > 0 && total > groupedAggregatesMax {
-		return nil, planError("A query with GROUP BY over several partitions can have no more than 21 aggregates.")
-	}
-	return payload, nil
-}
-
-func errComposition() error {
-	return planError("Compositions of aggregates and other expressions are not allowed.")
+	return !slices.ContainsFunc(q.GroupBy, func(key sql.Expr) bool { return !selected[sql.Canonical(key)] })
 }
 
 // aggregateItem returns an aggregate in the form of a part of a group. The average is
@@ -269,7 +276,7 @@ func aggregateItem(call *sql.CallExpr) sql.Expr {
 	case "AVG":
 		item.Members[0].Expr = object("sum", again("SUM"))
 	case "MIN", "MAX":
-		item.Members = append(item.Members, sql.Property{Name: "item2", Expr: object(strings.ToLower(name), call)})
+		item.Members = append(item.Members, sql.Property{Name: "item2", Expr: object(strings.ToLower(name), again(name))})
 	}
 	return item
 }
@@ -283,55 +290,35 @@ func keyItems(keys []sql.Expr) sql.Expr {
 	return list
 }
 
-// rewriteDistinct leaves the comparison of rows to the client, which sees all of them.
-// If they are sorted by the select list, equal rows are adjacent. Without an order,
-// partitions remove equal rows of their own. With an order each row has a resource id
-// and is distinct, so the client also counts.
-func (p *Plan) rewriteDistinct(r *rewriting) {
-	q := p.query
-	r.distinct = distinctUnordered
-	text := *q
-	if len(q.OrderBy) == 0 {
-		if q.Top == nil && q.Offset == nil {
-			return
-		}
-		p.bindCounts(&text)
-		text.Top = nil
-		r.text = &text
-		return
-	}
-	if orderedBySelected(q) {
-		r.distinct = distinctOrdered
-	}
+// ordered makes each partition return, with every row, what a client merges by: the
+// resource id and the order keys. Rows with a resource id are distinct, so DISTINCT is
+// left to the client, which then sees all rows, in the order of their value if that is
+// the key. Rows that are groups are also left to it.
+func (r *rewriting) ordered(q *sql.Select) {
 	r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
-	text = *p.orderedText()
-	text.Distinct, text.Top, text.Offset, text.Limit = false, nil, nil, nil
-	r.text = &text
+	r.text = orderedText(q)
+	r.bindCounts(r.text)
+	if len(q.GroupBy) > 0 {
+		payload := r.partial(q)
+		r.groupBy = q.GroupBy
+		r.text.Items[2].Expr = &sql.ObjectLiteral{Members: []sql.Property{
+			{Name: "groupByItems", Expr: keyItems(q.GroupBy)}, {Name: "payload", Expr: payload},
+		}}
+		r.text.Top, r.text.Offset, r.text.Limit = nil, nil, nil
+	}
+	if q.Distinct {
+		r.text.Distinct = false
+		if q.Value != nil && len(q.OrderBy) == 1 && q.OrderBy[0].Expr.String() == q.Value.String() {
+			r.distinct = distinctOrdered
+		}
+	}
 }
 
-// orderedBySelected reports whether ORDER BY has every selected expression, so that
-// equal rows are adjacent.
-func orderedBySelected(q *sql.Select) bool {
-	keys := map[string]bool{}
-	for _, sort := range q.OrderBy {
-		keys[sort.Expr.String()] = true
-	}
-	if q.Value != nil {
-		return keys[q.Value.String()]
-	}
-	return !q.Star && !slices.ContainsFunc(q.Items, func(item sql.SelectItem) bool { return !keys[item.Expr.String()] })
-}
-
-// bindCounts replaces parameters by their values. Each partition also returns the rows
-// that OFFSET may skip, up to the maximum of LIMIT.
-func (p *Plan) bindCounts(q *sql.Select) {
-	q.Top = nil
-	if p.top >= 0 {
-		q.Top = &sql.Literal{Value: value.Int(p.top)}
-	}
-	if p.limit >= 0 {
+// bindCounts makes each partition also return the rows that OFFSET may skip.
+func (r *rewriting) bindCounts(q *sql.Select) {
+	if r.limit >= 0 {
 		q.Offset = &sql.Literal{Value: value.Int(0)}
-		q.Limit = &sql.Literal{Value: value.Int(min(p.offset+p.limit, countMax))}
+		q.Limit = &sql.Literal{Value: value.Int(r.offset + r.limit)}
 	}
 }
 
@@ -339,61 +326,94 @@ func (p *Plan) bindCounts(q *sql.Select) {
 // condition on the order key with which they resume.
 const filterPlaceholder = "{documentdb-formattableorderbyquery-filter}"
 
-// orderedText returns the query that makes each partition return what a client merges
-// by with every row: the resource id and the order keys.
-func (p *Plan) orderedText() *sql.Select {
-	q := *p.query
-	alias := &sql.Ident{Name: p.alias()}
-	payload := p.payload(alias)
-	keys, sorts := make([]sql.Expr, len(q.OrderBy)), make([]sql.OrderByItem, len(q.OrderBy))
+// orderedText returns the query whose rows have what a client merges by.
+func orderedText(q *sql.Select) *sql.Select {
+	text := *q
+	payload := payloadOf(q)
+	keys := make([]sql.Expr, len(q.OrderBy))
 	for i, sort := range q.OrderBy {
-		sorts[i] = computedKey(sort)
-		keys[i] = sorts[i].Expr
+		keys[i] = sort.Expr
 	}
-	q.OrderBy = sorts
-	q.Star, q.Value = false, nil
-	q.Items = []sql.SelectItem{
-		{Expr: &sql.MemberExpr{X: alias, Name: "_rid"}},
+	text.Star, text.Value = false, nil
+	text.Items = []sql.SelectItem{
+		{Expr: ridOf(q)},
 		{Expr: keyItems(keys), Alias: "orderByItems"},
 		{Expr: payload, Alias: "payload"},
 	}
-	var conditions []sql.Expr
-	if p.query.Value != nil {
-		conditions = append(conditions, &sql.CallExpr{Name: "IS_DEFINED", Args: []sql.Expr{payload}})
+	if q.Value == nil || len(q.GroupBy) > 0 {
+		payload = nil // an object is always defined, and the client filters groups
 	}
-	q.Where = withPlaceholder(q.Where, conditions...)
-	return &q
+	text.Where = filtered(q, payload)
+	return &text
 }
 
-// withPlaceholder returns a filter with the placeholder for a condition of the client.
-// The placeholder is not an expression, so it is inserted as an identifier.
-func withPlaceholder(where sql.Expr, conditions ...sql.Expr) sql.Expr {
-	conditions = append(conditions, &sql.Ident{Name: "(" + filterPlaceholder + ")"})
-	if where != nil {
-		conditions = append([]sql.Expr{&sql.Ident{Name: "(" + where.String() + ")"}}, conditions...)
+// ridOf returns the expression of the resource id of a row: that of the first input, or
+// of the container if the input has no name of its own.
+func ridOf(q *sql.Select) sql.Expr {
+	in := &q.From.Inputs[0]
+	name := in.Alias
+	if in.Collection != nil && (in.In || in.Alias == "") {
+		name = rootName(in.Collection)
 	}
-	if len(conditions) == 1 {
-		return conditions[0]
-	}
-	return &sql.Ident{Name: "(" + (&sql.LogicalExpr{Terms: conditions}).String() + ")"}
+	return &sql.MemberExpr{X: &sql.Ident{Name: name}, Name: "_rid"}
 }
 
-// alias returns the name of the first input, whose documents have the resource ids.
-func (p *Plan) alias() string {
-	return p.query.From.Inputs[0].Name()
+// filtered returns the filter with the placeholder for a condition of the client, and
+// without rows whose VALUE, if it is given, is undefined.
+func filtered(q *sql.Select, payload sql.Expr) sql.Expr {
+	and := func(x, y sql.Expr) sql.Expr { return &sql.LogicalExpr{Terms: []sql.Expr{x, y}} }
+	var where sql.Expr = &sql.Ident{Name: "(" + filterPlaceholder + ")"} // no expression of the language
+	if q.Where != nil {
+		where = and(q.Where, where)
+	}
+	if payload != nil {
+		where = and(where, &sql.CallExpr{Name: "IS_DEFINED", Args: []sql.Expr{payload}})
+	}
+	return where
 }
 
-// payload returns the expression of the query's result.
-func (p *Plan) payload(alias sql.Expr) sql.Expr {
+// payloadOf returns the expression of the query's result.
+func payloadOf(q *sql.Select) sql.Expr {
 	switch {
-	case p.query.Star:
-		return alias
-	case p.query.Value != nil:
-		return p.query.Value
+	case q.Star:
+		return &sql.Ident{Name: q.From.Inputs[0].Name()}
+	case q.Value != nil:
+		return q.Value
 	}
 	o := &sql.ObjectLiteral{}
-	for i, name := range columnNames(p.query.Items) {
-		o.Members = append(o.Members, sql.Property{Name: name, Expr: p.query.Items[i].Expr})
+	for i, name := range columnNames(q.Items) {
+		o.Members = append(o.Members, sql.Property{Name: name, Expr: q.Items[i].Expr})
 	}
 	return o
+}
+
+// asRewritten prepares the text of a plan to be run. Its rows begin with a resource id,
+// which a row of a group takes from one of its documents, and which belongs to the
+// container when the query begins with a place in its documents. Other queries stay as
+// they are.
+func (p *Plan) asRewritten() {
+	q := p.query
+	if q.From == nil || len(q.Items) != 3 || q.Items[1].Alias != "orderByItems" || q.Items[2].Alias != "payload" {
+		return
+	}
+	rid, ok := q.Items[0].Expr.(*sql.MemberExpr)
+	if !ok || rid.Name != "_rid" {
+		return
+	}
+	root, ok := rid.X.(*sql.Ident)
+	if !ok {
+		return
+	}
+	changed := *q
+	if len(q.GroupBy) > 0 {
+		changed.Items = slices.Clone(q.Items)
+		changed.Items[0].Alias = "_rid"
+		changed.Items[0].Expr = &sql.CallExpr{Name: "MIN", Args: []sql.Expr{rid}, At: rid.At}
+	}
+	if in := &q.From.Inputs[0]; in.Collection != nil && in.Name() != root.Name && rootName(in.Collection) == root.Name {
+		whole := sql.Input{Collection: &sql.Ident{Name: root.Name, At: in.At}, At: in.At, AliasAt: in.At}
+		changed.From = &sql.From{Inputs: append([]sql.Input{whole}, q.From.Inputs...)}
+		p.rooted = true
+	}
+	p.query = &changed
 }

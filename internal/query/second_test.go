@@ -398,10 +398,10 @@ type queryWriter struct {
 }
 
 func (w *queryWriter) alias() string {
-	if len(w.aliases) > 0 && w.IntN(8) == 0 {
-		return pick(w.Rand, w.aliases) + "x"
-	}
 	w.made++
+	if len(w.aliases) > 0 && w.IntN(8) == 0 {
+		return fmt.Sprint(pick(w.Rand, w.aliases), "x", w.made)
+	}
 	return fmt.Sprint("v", w.made)
 }
 
@@ -522,12 +522,9 @@ func (w *queryWriter) expr(depth int) string {
 	return w.condition(depth - 1)
 }
 
-// let writes a LET around the output of body. Its name may already be in scope.
+// let writes a LET around the output of body.
 func (w *queryWriter) let(depth int, body func(depth int) string) string {
 	outer, name, of := len(w.aliases), w.alias(), w.expr(depth-1)
-	if w.IntN(4) == 0 {
-		name = pick(w.Rand, w.aliases)
-	}
 	w.aliases = append(w.aliases, name)
 	defer func() { w.aliases = w.aliases[:outer] }()
 	return fmt.Sprintf("(LET %s = %s IN %s)", name, of, body(depth-1))

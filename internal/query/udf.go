@@ -19,14 +19,14 @@ type Function func(ctx context.Context, args []value.Value) (value.Value, error)
 // userFunction checks a call of a user-defined function.
 func (a *analysis) userFunction(x *sql.CallExpr) {
 	if a.udfs++; a.udfs == udfsMax+1 {
-		a.report(x.At, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
+		a.exceeded("SC3005", "user-defined function calls", udfsMax)
 	}
 	if a.functions == nil {
 		a.later("The user-defined function udf.%s", truncate(x.Name))
 		return
 	}
 	if _, found := a.functions(x.Name); !found {
-		a.report(x.NameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", truncate(x.Name))
+		a.unknown = append(a.unknown, sql.Diagnosticf(x.NameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", truncate(x.Name)))
 	}
 }
 

@@ -111,7 +111,7 @@ var queries = []struct {
 	{"SELECT VALUE AVG(c.none) FROM c", true},
 	{"SELECT VALUE SUM(c.city) FROM c", true},
 	{"SELECT MIN(c.none), COUNT(1) FROM c", true},
-	{"SELECT VALUE c.id /* ORDER BY */ FROM c -- TOP 1\n WHERE c[\"city\"] = \"c1\"", false},
+	{"SELECT VALUE c.id -- ORDER BY\n FROM c -- TOP 1\n WHERE c[\"city\"] = \"c1\"", false},
 }
 
 // TestQueries checks that three containers, with 1 and with 4 physical
@@ -325,7 +325,7 @@ func TestQueryErrors(t *testing.T) {
 	for _, text := range []string{
 		"SELECT c.city, COUNT(1) FROM c GROUP BY c.city", "SELECT VALUE 1 + COUNT(1) FROM c", "SELECT c.id, COUNT(1) FROM c",
 		"SELECT TOP 1 COUNT(1) FROM c", "SELECT TOP x VALUE 1 FROM c", "UPDATE c", "", "SELECT", "SELECT 'a FROM c", "SELECT (1 FROM c", "SELECT 1) FROM c",
-		"SELECT VALUE 1 FROM c OFFSET 1", "SELECT 1 FROM c ORDER", "SELECT , FROM c", "SELECT VALUE 1 /* FROM c",
+		"SELECT VALUE 1 FROM c OFFSET 1", "SELECT 1 FROM c ORDER", "SELECT , FROM c", "SELECT VALUE 1 ; FROM c",
 	} {
 		if _, err := client.Query(text, resolver.All[resolver.Key](), nil).NextPage(t.Context()); !errors.Is(err, azcosmos.ErrQuery) {
 			t.Errorf("%q: %v, want ErrQuery", text, err)

@@ -10,18 +10,19 @@ import (
 )
 
 // queryEngine tells clients with their own query planner which features the
-// server's query language has. It is a JSON document inside a string.
+// server's query language has, and .NET whether a query of one partition needs a
+// plan. It is a JSON document inside a string, with the values of the service.
 // https://learn.microsoft.com/rest/api/cosmos-db/get-account-information
-const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,` +
-	`"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,` +
-	`"maxInExpressionItemsCount":16000,"queryMaxGroupByTableCellCount":500000,` +
-	`"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,` +
-	`"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,` +
-	`"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,` +
-	`"sqlAllowGroupByClause":true,"sqlAllowTop":true,"enableSpatialIndexing":true,` +
-	`"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,` +
-	`"sqlDisableQueryILOptimization":false,"sqlDisableFilterPlanOptimization":false,` +
-	`"clientDisableOptimisticDirectExecution":true}`
+const queryEngine = `{"allowNewKeywords":true,"maxJoinsPerSqlQuery":10,"maxQueryRequestTimeoutFraction":0.9,` +
+	`"maxSqlQueryInputLength":524288,"maxUdfRefPerSqlQuery":10,"queryMaxGroupByTableCellCount":500000,` +
+	`"queryMaxInMemorySortDocumentCount":-1000,"spatialMaxGeometryPointCount":256,"sqlAllowNonFiniteNumbers":false,` +
+	`"sqlDisableOptimizationFlags":0,"sqlQueryILDisableOptimizationFlags":0,` +
+	`"clientDisableOptimisticDirectExecution":false,"queryEnableFullText":true,` +
+	`"queryEnableFullTextPreviewFeatures":false,"queryMaxFullTextScoreSearchTerms":5,"queryMaxRrfArgumentCount":100,` +
+	`"enableSpatialIndexing":true,"maxInExpressionItemsCount":2147483647,"maxLogicalAndPerSqlQuery":2147483647,` +
+	`"maxLogicalOrPerSqlQuery":2147483647,"maxSpatialQueryCells":2147483647,"sqlAllowAggregateFunctions":true,` +
+	`"sqlAllowGroupByClause":true,"sqlAllowLike":true,"sqlAllowScalarSubQuery":true,"sqlAllowSubQuery":true,` +
+	`"sqlAllowTop":true}`
 
 // readAccount answers GET /, every client's first request.
 func (h *handler) readAccount(r *request) (*response, error) {

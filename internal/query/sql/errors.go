@@ -24,15 +24,26 @@ func Diagnosticf(at Span, code, format string, args ...any) Diagnostic {
 // nearMax is the maximum number of bytes of the text that an error quotes.
 const nearMax = 64
 
-func syntaxError(text string, at Span) Diagnostic {
-	near := text[at.Start:at.End]
+// syntaxError returns the error of a token that must not follow those before it.
+func syntaxError(text string, t Token) Diagnostic {
+	near := text[t.At.Start:t.At.End]
 	if len(near) > nearMax {
 		near = near[:nearMax]
 		for !utf8.ValidString(near) {
 			near = near[:len(near)-1]
 		}
 	}
-	return Diagnosticf(at, "SC1001", "Syntax error, incorrect syntax near '%s'.", near)
+	switch t.Kind {
+	case TokenEnd:
+		return Diagnosticf(t.At, "SC1002", "Syntax error, unexpected end-of-file.")
+	case TokenInvalid:
+		return Diagnosticf(t.At, "SC1010", "Syntax error, invalid token '%s'.", near)
+	case TokenBadNumber:
+		return Diagnosticf(t.At, "SC1011", "Syntax error, invalid numeric value token '%s'.", near)
+	case TokenBadString:
+		return Diagnosticf(t.At, "SC1012", "Syntax error, invalid string literal token '%s'.", near)
+	}
+	return Diagnosticf(t.At, "SC1001", "Syntax error, incorrect syntax near '%s'.", near)
 }
 
 // NewError returns a BadRequest for the errors in a query. It has the form of the
@@ -44,9 +55,9 @@ func NewError(text string, diagnostics ...Diagnostic) error {
 			b = append(b, ',')
 		}
 		b = append(b, `{"severity":"Error","location":{"start":`...)
-		b = strconv.AppendInt(b, int64(units(text, f.At.Start)), 10)
+		b = strconv.AppendInt(b, int64(points(text, f.At.Start)), 10)
 		b = append(b, `,"end":`...)
-		b = strconv.AppendInt(b, int64(units(text, f.At.End)), 10)
+		b = strconv.AppendInt(b, int64(points(text, f.At.End)), 10)
 		b = append(b, `},"code":`...)
 		b = value.AppendQuoted(b, f.Code)
 		b = append(b, `,"message":`...)
@@ -56,15 +67,7 @@ func NewError(text string, diagnostics ...Diagnostic) error {
 	return status.BadRequest("%s", append(b, "]}"...))
 }
 
-// units converts a byte offset to UTF-16 code units, which clients use to show the
-// position.
-func units(text string, offset int) int {
-	n := 0
-	for _, r := range text[:min(offset, len(text))] {
-		n++
-		if r > 0xFFFF {
-			n++
-		}
-	}
-	return n
+// points converts a byte offset to code points, in which the service counts.
+func points(text string, offset int) int {
+	return utf8.RuneCountInString(text[:min(offset, len(text))])
 }

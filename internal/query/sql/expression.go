@@ -1,8 +1,6 @@
 package sql
 
 import (
-	"unicode/utf8"
-
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -21,7 +19,7 @@ func (p *parser) exprs() []Expr {
 func (p *parser) expr() Expr {
 	p.enter()
 	defer p.leave()
-	start := p.tok.At.Start
+	start := p.start()
 	x := p.coalesce()
 	if !p.accept("?") {
 		return x
@@ -38,7 +36,7 @@ func (p *parser) expr() Expr {
 func (p *parser) coalesce() Expr {
 	p.enter()
 	defer p.leave()
-	start := p.tok.At.Start
+	start := p.start()
 	x := p.logic(true)
 	if !p.accept("??") {
 		return x
@@ -55,13 +53,18 @@ func (p *parser) logic(or bool) Expr {
 	if or {
 		word, term = "OR", func() Expr { return p.logic(false) }
 	}
-	start := p.tok.At.Start
+	start := p.start()
 	x := term()
 	if !p.tok.Is(word) {
 		return x
 	}
 	chain := &LogicalExpr{Or: or, Terms: []Expr{x}}
 	height := p.height
+	if first, ok := x.(*LogicalExpr); ok && first.Or == or {
+		// The operators group to the left: (a AND b) AND c is the same chain.
+		chain.Terms = first.Terms
+		height--
+	}
 	for p.accept(word) {
 		chain.Terms = append(chain.Terms, term())
 		height = max(height, p.height)
@@ -71,20 +74,18 @@ func (p *parser) logic(or bool) Expr {
 	return chain
 }
 
-// predicate reads BETWEEN, IN, LIKE and LET, which do not chain. It reads the AND of
-// BETWEEN, so that a logical AND may follow without brackets.
+// predicate reads BETWEEN, IN and LIKE, which do not chain. It reads the AND of
+// BETWEEN, so that a logical AND may follow without brackets: the service's planner
+// refuses that, and documented queries have it.
 func (p *parser) predicate() Expr {
-	start := p.tok.At.Start
-	if p.tok.Is("LET") && p.binds() {
-		return p.let()
-	}
+	start := p.start()
 	x := p.binary(levelEqual)
 	not := false
 	if p.tok.Is("NOT") {
-		if next := p.peek(); !next.Is("BETWEEN") && !next.Is("IN") && !next.Is("LIKE") {
-			return x
-		}
 		p.advance()
+		if !p.tok.Is("BETWEEN") && !p.tok.Is("IN") && !p.tok.Is("LIKE") {
+			p.unexpected()
+		}
 		not = true
 	}
 	height := p.height
@@ -106,10 +107,10 @@ func (p *parser) predicate() Expr {
 		like := &LikeExpr{Not: not, X: x, Pattern: p.binary(levelEqual)}
 		p.raise(max(height, p.height))
 		if p.accept("ESCAPE") {
-			if p.tok.Kind != TokenString || utf8.RuneCountInString(p.tok.Value.Text()) != 1 {
+			if p.tok.Kind != TokenString {
 				p.unexpected()
 			}
-			like.Escape, like.HasEscape = p.tok.Value.Text(), true
+			like.Escape, like.HasEscape, like.EscapeAt = p.tok.Value.Text(), true, p.tok.At
 			p.advance()
 		}
 		like.At = p.from(start)
@@ -120,7 +121,7 @@ func (p *parser) predicate() Expr {
 
 // binary reads a chain of left-associative operators of at least the given level.
 func (p *parser) binary(lowest int) Expr {
-	start := p.tok.At.Start
+	start := p.start()
 	x := p.unary()
 	for {
 		level := 0
@@ -140,33 +141,53 @@ func (p *parser) binary(lowest int) Expr {
 }
 
 func (p *parser) unary() Expr {
-	if !p.tok.Is("-") && !p.tok.Is("+") && !p.tok.Is("~") && !p.tok.Is("NOT") {
+	if p.given != nil || !p.tok.Is("-") && !p.tok.Is("+") && !p.tok.Is("~") && !p.tok.Is("NOT") {
 		return p.postfix()
 	}
 	p.enter()
 	defer p.leave()
 	start, op := p.tok.At.Start, p.tok.Text
 	p.advance()
+	if op == "-" && p.tok.Kind == TokenNumber && p.tok.At.Start == p.last.End {
+		// A sign directly before a number belongs to it.
+		p.height = 1
+		v := negative(p.tok.Value)
+		p.advance()
+		return p.steps(&Literal{Value: v, At: p.from(start)}, start)
+	}
 	x := p.unary()
 	p.raise(p.height)
 	return &UnaryExpr{Op: op, X: x, At: p.from(start)}
 }
 
 func (p *parser) postfix() Expr {
-	start := p.tok.At.Start
-	x := p.primary()
+	start := p.start()
+	return p.steps(p.primary(), start)
+}
+
+// negative returns the number with the other sign. An integer stays one.
+func negative(v value.Value) value.Value {
+	if n, ok := v.Int64(); ok {
+		return value.Int(-n)
+	}
+	return value.Number(-v.Float())
+}
+
+// steps reads the properties and indexes after x.
+func (p *parser) steps(x Expr, start int) Expr {
 	for {
 		switch {
 		case p.accept("."):
 			p.raise(p.height)
-			x = &MemberExpr{X: x, Name: p.name(), At: p.from(start)}
+			at := p.tok.At
+			x = &MemberExpr{X: x, Name: p.name(), At: p.from(start), NameAt: at}
 		case p.accept("["):
 			height := p.height
 			at := p.expr()
 			p.expect("]")
 			p.raise(max(height, p.height))
 			if name, ok := at.(*Literal); ok && name.Value.Kind() == value.KindString {
-				x = &MemberExpr{X: x, Name: name.Value.Text(), At: p.from(start)}
+				x = &MemberExpr{X: x, Name: name.Value.Text(), Quoted: true, At: p.from(start), NameAt: name.At}
 			} else {
 				x = &IndexExpr{X: x, Index: at, At: p.from(start)}
 			}
@@ -177,6 +198,10 @@ func (p *parser) postfix() Expr {
 }
 
 func (p *parser) primary() Expr {
+	if x := p.given; x != nil {
+		p.given = nil
+		return x
+	}
 	p.height = 1
 	t := p.tok
 	switch t.Kind {
@@ -195,12 +220,7 @@ func (p *parser) primary() Expr {
 	}
 	switch {
 	case p.accept("("):
-		if p.tok.Is("SELECT") {
-			return p.subquery(SubqueryScalar, t.At.Start)
-		}
-		x := p.expr()
-		p.expect(")")
-		return x
+		return p.bracket(t.At.Start)
 	case p.accept("["):
 		return p.array(t.At.Start)
 	case p.accept("{"):
@@ -208,6 +228,36 @@ func (p *parser) primary() Expr {
 	}
 	p.unexpected()
 	return &Literal{}
+}
+
+// bracket reads what follows an opening bracket, and the closing one: a query, LET, or
+// an expression. Brackets that open at the same place are read in a loop: each closed
+// one is the beginning of the expression in the next, so that a text such as
+// ((((a AND b) AND c) AND d) AND e) needs no depth.
+func (p *parser) bracket(start int) Expr {
+	opened := []int{start}
+	for p.tok.Is("(") {
+		opened = append(opened, p.tok.At.Start)
+		p.advance()
+	}
+	last := len(opened) - 1
+	var x Expr
+	switch {
+	case p.tok.Is("SELECT"):
+		x = p.subquery(SubqueryScalar, opened[last])
+	case p.tok.Is("LET") && p.binds():
+		x = p.let()
+		p.expect(")")
+	default:
+		x = p.expr()
+		p.expect(")")
+	}
+	for i := last; i > 0 && !p.failed; i-- {
+		p.given, p.first = x, opened[i]
+		x = p.expr()
+		p.expect(")")
+	}
+	return x
 }
 
 func (p *parser) literal(v value.Value) Expr {
@@ -242,12 +292,7 @@ func (p *parser) word() Expr {
 	case "LEFT", "RIGHT":
 		return p.call()
 	case "UDF":
-		p.advance()
-		p.expect(".")
-		x := p.call()
-		x.UDF = true
-		x.At = p.from(t.At.Start)
-		return x
+		return p.userFunction()
 	}
 	if kind, ok := subqueries[t.Text]; ok && p.peek().Is("(") {
 		p.advance()
@@ -264,12 +309,12 @@ func (p *parser) word() Expr {
 	return &Ident{Name: p.name(), At: t.At}
 }
 
-// let reads LET name = value IN expression. Outside brackets, both sides have no AND,
-// OR or operator of lower precedence.
+// let reads LET name = value IN expression, after an opening bracket.
 func (p *parser) let() Expr {
 	start := p.tok.At.Start
 	p.advance()
-	x := &LetExpr{Name: p.name()}
+	x := &LetExpr{NameAt: p.tok.At}
+	x.Name = p.name()
 	p.expect("=")
 	x.Value = p.binary(levelEqual)
 	height := p.height
@@ -294,7 +339,11 @@ func (p *parser) binds() bool {
 // subquery reads the query after an opening bracket.
 func (p *parser) subquery(kind SubqueryKind, start int) Expr {
 	q := p.bracketed()
-	return &Subquery{Kind: kind, Query: q, At: p.from(start)}
+	x := &Subquery{Kind: kind, Query: q, At: p.from(start)}
+	if kind == SubqueryScalar {
+		x.At = q.At // the place of an expression in brackets is without them
+	}
+	return x
 }
 
 // bracketed reads a query and its closing bracket. Its height is one more than that of
@@ -307,6 +356,17 @@ func (p *parser) bracketed() *Select {
 	p.raise(p.peak)
 	p.peak = max(p.peak, outer)
 	return q
+}
+
+// userFunction reads a call after the keyword udf.
+func (p *parser) userFunction() *CallExpr {
+	start := p.tok.At.Start
+	p.advance()
+	p.expect(".")
+	x := p.call()
+	x.UDF = true
+	x.At = p.from(start)
+	return x
 }
 
 func (p *parser) call() *CallExpr {
@@ -344,13 +404,8 @@ func (p *parser) object(start int) Expr {
 	x := &ObjectLiteral{}
 	height := 0
 	for !p.tok.Is("}") {
-		m := Property{}
-		if p.tok.Kind == TokenString {
-			m.Name = p.tok.Value.Text()
-			p.advance()
-		} else {
-			m.Name = p.name()
-		}
+		m := Property{NameAt: p.tok.At}
+		m.Name = p.label()
 		p.expect(":")
 		m.Expr = p.expr()
 		height = max(height, p.height)

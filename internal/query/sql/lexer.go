@@ -22,6 +22,8 @@ const (
 	TokenParameter           // Text is the name without the @
 	TokenSymbol              // Text is the operator or bracket
 	TokenInvalid             // not a token of the language
+	TokenBadNumber           // begins as a number does and is none
+	TokenBadString           // a string without its end
 )
 
 // Token is a lexical element of a text.
@@ -37,27 +39,35 @@ func (t Token) Is(text string) bool {
 	return (t.Kind == TokenKeyword || t.Kind == TokenSymbol) && t.Text == text
 }
 
+// Bad reports whether the token is none of the language.
+func (t Token) Bad() bool { return t.Kind >= TokenInvalid }
+
 // reserved contains the keywords. Those with true may also be identifiers.
 var reserved = map[string]bool{
 	"ALL": true, "FIRST": true, "LAST": true, "LET": true, "RANK": true,
 	"AND": false, "ARRAY": false, "AS": false, "ASC": false, "BETWEEN": false, "BY": false,
 	"CASE": false, "CAST": false, "CONVERT": false, "CROSS": false, "DESC": false,
 	"DISTINCT": false, "ELSE": false, "END": false, "ESCAPE": false, "EXISTS": false,
-	"FALSE": false, "FOR": false, "FROM": false, "GROUP": false, "HAVING": false, "IN": false,
+	"FOR": false, "FROM": false, "GROUP": false, "HAVING": false, "IN": false,
 	"INNER": false, "INSERT": false, "INTO": false, "IS": false, "JOIN": false, "LEFT": false,
-	"LIKE": false, "LIMIT": false, "NOT": false, "NULL": false, "OFFSET": false, "ON": false,
+	"LIKE": false, "LIMIT": false, "NOT": false, "OFFSET": false, "ON": false,
 	"OR": false, "ORDER": false, "OUTER": false, "OVER": false, "RIGHT": false, "SELECT": false,
-	"SET": false, "THEN": false, "TOP": false, "TRUE": false, "UDF": false, "UNDEFINED": false,
+	"SET": false, "THEN": false, "TOP": false,
 	"UPDATE": false, "VALUE": false, "WHEN": false, "WHERE": false, "WITH": false,
 }
 
 // keywordMax is the length of the longest keyword.
 const keywordMax = len("UNDEFINED")
 
-// keyword returns name in upper case if it is a keyword, otherwise "".
+// keyword returns name in upper case if it is a keyword, otherwise "". Keywords are of
+// any case, but for udf and the names of values: NULL is an identifier.
 func keyword(name string) string {
 	if len(name) > keywordMax {
 		return ""
+	}
+	switch name {
+	case "true", "false", "null", "undefined", "udf":
+		return strings.ToUpper(name)
 	}
 	upper := strings.ToUpper(name)
 	if _, ok := reserved[upper]; ok {
@@ -96,10 +106,7 @@ func NewLexer(text string, declared map[string]value.Value) *Lexer {
 
 // Next returns the next token. At the end of the text it always returns a TokenEnd.
 func (l *Lexer) Next() Token {
-	if start, closed := l.skipBlanks(); !closed {
-		l.pos = len(l.text)
-		return l.token(TokenInvalid, start)
-	}
+	l.skipBlanks()
 	start := l.pos
 	if start >= len(l.text) {
 		return Token{Kind: TokenEnd, At: Span{start, start}}
@@ -127,9 +134,8 @@ func (l *Lexer) token(kind TokenKind, start int) Token {
 	return Token{Kind: kind, At: Span{start, l.pos}, Text: l.text[start:l.pos]}
 }
 
-// skipBlanks skips white space and comments. If a comment is not closed, it returns
-// the start of the comment.
-func (l *Lexer) skipBlanks() (start int, closed bool) {
+// skipBlanks skips white space, and comments to the end of their line.
+func (l *Lexer) skipBlanks() {
 	for l.pos < len(l.text) {
 		rest := l.text[l.pos:]
 		switch {
@@ -141,21 +147,14 @@ func (l *Lexer) skipBlanks() (start int, closed bool) {
 				end = len(rest)
 			}
 			l.pos += end
-		case strings.HasPrefix(rest, "/*"):
-			end := strings.Index(rest[2:], "*/")
-			if end < 0 {
-				return l.pos, false
-			}
-			l.pos += end + 4
 		default:
-			return 0, true
+			return
 		}
 	}
-	return 0, true
 }
 
-// number reads a decimal or hexadecimal number. A number directly followed by a name
-// or a point is invalid, so that c.12a is an error and not an alias.
+// number reads a decimal or hexadecimal number. Nothing that belongs to a name may
+// follow directly, so that c.12a is an error and not an alias.
 func (l *Lexer) number() Token {
 	start := l.pos
 	if l.text[start] == '0' && start+1 < len(l.text) && l.text[start+1]|0x20 == 'x' {
@@ -163,7 +162,7 @@ func (l *Lexer) number() Token {
 	}
 	i := scanDigits(l.text, start)
 	integral := true
-	if i+1 < len(l.text) && l.text[i] == '.' && digit(l.text[i+1]) {
+	if i < len(l.text) && l.text[i] == '.' {
 		integral = false
 		i = scanDigits(l.text, i+1)
 	}
@@ -178,8 +177,8 @@ func (l *Lexer) number() Token {
 		}
 	}
 	l.pos = i
-	if l.pos < len(l.text) && (nameStart(l.text[i]) || l.text[i] == '.') {
-		return l.bad(start)
+	if l.pos < len(l.text) && nameStart(l.text[i]) {
+		return l.badNumber(start)
 	}
 	t := l.token(TokenNumber, start)
 	if n, err := strconv.ParseInt(t.Text, 10, 64); integral && err == nil {
@@ -188,7 +187,7 @@ func (l *Lexer) number() Token {
 	}
 	f, err := strconv.ParseFloat(t.Text, 64)
 	if err != nil {
-		t.Kind = TokenInvalid
+		t.Kind = TokenBadNumber
 	}
 	t.Value = value.Number(f)
 	return t
@@ -197,42 +196,46 @@ func (l *Lexer) number() Token {
 func (l *Lexer) hexadecimal() Token {
 	start := l.pos
 	i := start + 2
-	f := 0.0
 	for i < len(l.text) {
-		d, ok := hexDigit(l.text[i])
-		if !ok {
+		if _, ok := hexDigit(l.text[i]); !ok {
 			break
 		}
-		f = f*16 + float64(d)
 		i++
 	}
 	l.pos = i
-	if i == start+2 || math.IsInf(f, 0) || i < len(l.text) && (nameStart(l.text[i]) || l.text[i] == '.') {
-		return l.bad(start)
+	if i < len(l.text) && nameStart(l.text[i]) {
+		return l.badNumber(start)
 	}
 	t := l.token(TokenNumber, start)
-	if n, err := strconv.ParseUint(t.Text[2:], 16, 63); err == nil {
+	n, err := strconv.ParseUint(t.Text[2:], 16, 64)
+	switch {
+	case err != nil:
+		t.Kind = TokenBadNumber
+	case n > math.MaxInt64:
+		t.Value = value.Number(float64(n))
+	default:
 		t.Value = value.Int(int64(n))
-		return t
 	}
-	t.Value = value.Number(f)
 	return t
 }
 
-// bad reads the name after an invalid number too, so that the error shows both.
-func (l *Lexer) bad(start int) Token {
-	for l.pos < len(l.text) && (nameStart(l.text[l.pos]) || digit(l.text[l.pos]) || l.text[l.pos] == '.') {
+// badNumber reads the name after an invalid number too, so that the error shows both.
+func (l *Lexer) badNumber(start int) Token {
+	if l.text[l.pos]|0x20 == 'e' && l.pos+1 < len(l.text) && (l.text[l.pos+1] == '+' || l.text[l.pos+1] == '-') {
+		l.pos += 2
+	}
+	for l.pos < len(l.text) && nameByte(l.text[l.pos]) {
 		l.pos++
 	}
-	return l.token(TokenInvalid, start)
+	return l.token(TokenBadNumber, start)
 }
 
-// quoted reads a string in single or double quotes.
+// quoted reads a string in single or double quotes, which may have control characters.
 func (l *Lexer) quoted() Token {
 	start, quote := l.pos, l.text[l.pos]
 	end := start + 1
 	plain := true
-	for end < len(l.text) && l.text[end] != quote && l.text[end] >= ' ' {
+	for end < len(l.text) && l.text[end] != quote {
 		if l.text[end] == '\\' {
 			plain = false
 			end++
@@ -240,55 +243,59 @@ func (l *Lexer) quoted() Token {
 		end++
 	}
 	if end >= len(l.text) || l.text[end] != quote {
-		l.pos = min(end, len(l.text))
-		return l.token(TokenInvalid, start)
+		l.pos = len(l.text)
+		return l.token(TokenBadString, start)
 	}
 	l.pos = end + 1
 	t := l.token(TokenString, start)
 	content := l.text[start+1 : end]
 	if !plain {
-		var ok bool
-		if content, ok = unescape(content); !ok {
-			t.Kind = TokenInvalid
-			return t
+		unescaped, wrong := unescape(content)
+		if wrong >= 0 {
+			_, size := utf8.DecodeRuneInString(l.text[start+1+wrong:])
+			l.pos = start + 1 + wrong + size
+			return l.token(TokenBadString, start)
 		}
+		content = unescaped
 	}
 	t.Value = value.String(content)
 	return t
 }
 
 // unescape replaces the escapes of a string literal. An unpaired surrogate becomes
-// U+FFFD, as in documents.
-func unescape(s string) (string, bool) {
-	out := make([]byte, 0, len(s))
+// U+FFFD, as in documents. An escape that has no meaning is the character itself. wrong
+// is where a character is that must be a hexadecimal digit, -1 if there is none.
+func unescape(s string) (out string, wrong int) {
+	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
 		if s[i] != '\\' {
-			out = append(out, s[i])
+			b = append(b, s[i])
 			i++
 			continue
 		}
-		if i+1 >= len(s) {
-			return "", false
-		}
-		c := s[i+1]
+		c := s[i+1] // a backslash is never the last character
 		i += 2
 		switch c {
-		case '\'', '"', '\\', '/':
-			out = append(out, c)
 		case 'b':
-			out = append(out, '\b')
+			b = append(b, '\b')
 		case 'f':
-			out = append(out, '\f')
+			b = append(b, '\f')
 		case 'n':
-			out = append(out, '\n')
+			b = append(b, '\n')
 		case 'r':
-			out = append(out, '\r')
+			b = append(b, '\r')
 		case 't':
-			out = append(out, '\t')
+			b = append(b, '\t')
 		case 'u':
 			r, ok := hex4(s, i)
 			if !ok {
-				return "", false
+				for i < len(s) {
+					if _, digit := hexDigit(s[i]); !digit {
+						break
+					}
+					i++
+				}
+				return "", i
 			}
 			i += 4
 			if r >= 0xD800 && r < 0xDC00 && strings.HasPrefix(s[i:], `\u`) {
@@ -297,12 +304,12 @@ func unescape(s string) (string, bool) {
 					i += 6
 				}
 			}
-			out = utf8.AppendRune(out, r)
+			b = utf8.AppendRune(b, r)
 		default:
-			return "", false
+			b = append(b, c)
 		}
 	}
-	return string(out), true
+	return string(b), -1
 }
 
 func hex4(s string, i int) (r rune, ok bool) {
@@ -377,8 +384,10 @@ func (l *Lexer) symbol() Token {
 	return l.token(TokenInvalid, start)
 }
 
+// nameStart reports whether a name may begin with c. Names may have any characters
+// outside of ASCII.
 func nameStart(c byte) bool {
-	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
 }
 
 func nameByte(c byte) bool { return nameStart(c) || digit(c) }

@@ -1,19 +1,21 @@
 package sql
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/value"
 )
 
-// Limits that bound the stack, whatever the text. A chain of AND or OR is one level.
+// Limits that bound the stack, whatever the text. A chain of AND or OR is one level,
+// and so are brackets that open at the same place.
 const (
 	heightMax  = 500           // of an expression tree
 	nestingMax = 4 * heightMax // of brackets and signs; sufficient for every text that String returns
 )
 
 // Parse parses a query. The error is a BadRequest in the form that clients expect,
-// with code SC1001 and the position in the text.
+// with a code of the form SC10xx and the position in the text.
 //
 // declared are the parameters of the request by name, without the @; nil for none. A
 // parameter whose name is not an identifier must be declared.
@@ -42,6 +44,8 @@ type parser struct {
 	tok    Token
 	ahead  []Token // lookahead, at most one
 	last   Span    // of the token before tok
+	given  Expr    // the primary expression to continue with, nil for none; see [parser.bracket]
+	first  int     // where given begins
 	depth  int     // current nesting
 	height int     // of the expression that was returned last
 	peak   int     // largest height in the current query
@@ -60,7 +64,7 @@ func (p *parser) advance() {
 	} else {
 		p.tok = p.lex.Next()
 	}
-	if p.tok.Kind == TokenInvalid {
+	if p.tok.Bad() {
 		p.unexpected()
 	}
 }
@@ -79,18 +83,19 @@ func (p *parser) fail(f Diagnostic) {
 	}
 	p.failed, p.fault = true, f
 	p.tok = Token{Kind: TokenEnd, At: Span{len(p.text), len(p.text)}}
-	p.ahead = p.ahead[:0]
+	p.ahead, p.given = p.ahead[:0], nil
 	p.lex.pos = len(p.text)
 }
 
-// unexpected fails at the current token. At the end of the text it reports the
-// previous token instead.
-func (p *parser) unexpected() {
-	at := p.tok.At
-	if p.tok.Kind == TokenEnd {
-		at = p.last
+// unexpected fails at the current token.
+func (p *parser) unexpected() { p.fail(syntaxError(p.text, p.tok)) }
+
+// start returns where the expression begins that is read next.
+func (p *parser) start() int {
+	if p.given != nil {
+		return p.first
 	}
-	p.fail(syntaxError(p.text, at))
+	return p.tok.At.Start
 }
 
 func (p *parser) accept(text string) bool {
@@ -151,33 +156,41 @@ func (p *parser) query() *Select {
 	p.enter()
 	defer p.leave()
 	q := &Select{}
+	start := p.tok.At.Start
 	p.expect("SELECT")
 	q.Distinct = p.accept("DISTINCT")
-	if p.accept("TOP") {
+	if at := p.tok.At.Start; p.accept("TOP") {
 		q.Top = p.count()
+		q.TopAt = p.from(at)
 	}
 	p.list(q)
 	if p.accept("FROM") {
+		at := p.tok.At.Start
 		q.From = p.inputs()
+		q.FromAt = p.from(at)
+	} else if q.Star && (p.tok.Kind == TokenEnd || p.tok.Kind == TokenKeyword) {
+		p.fail(Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
 	}
 	if p.accept("WHERE") {
 		q.Where = p.expr()
 	}
-	if p.tok.Is("GROUP") {
-		p.advance()
+	if at := p.tok.At.Start; p.accept("GROUP") {
 		p.expect("BY")
 		q.GroupBy = p.exprs()
+		q.GroupAt = p.from(at)
 	}
-	if p.tok.Is("ORDER") {
-		p.advance()
+	if at := p.tok.At.Start; p.accept("ORDER") {
 		p.expect("BY")
 		p.orderBy(q)
+		q.OrderAt = p.from(at)
 	}
-	if p.accept("OFFSET") {
-		q.Offset = p.count()
+	if at := p.tok.At.Start; p.accept("OFFSET") {
+		q.Offset = p.rows()
 		p.expect("LIMIT")
-		q.Limit = p.count()
+		q.Limit = p.rows()
+		q.OffsetAt = p.from(at)
 	}
+	q.At = p.from(start)
 	return q
 }
 
@@ -194,6 +207,14 @@ func (p *parser) count() Expr {
 	return &Literal{}
 }
 
+// rows reads a count that is written as an integer.
+func (p *parser) rows() Expr {
+	if p.tok.Kind == TokenNumber && strings.ContainsAny(p.tok.Text, ".eE") && !strings.ContainsAny(p.tok.Text, "xX") {
+		p.unexpected()
+	}
+	return p.count()
+}
+
 func (p *parser) list(q *Select) {
 	start := p.tok.At.Start
 	switch {
@@ -203,10 +224,13 @@ func (p *parser) list(q *Select) {
 		q.Value = p.expr()
 	default:
 		for {
+			at := p.tok.At.Start
 			item := SelectItem{Expr: p.expr()}
-			if p.accept("AS") || p.tok.IsIdent() {
-				item.Alias = p.name()
+			if as := p.accept("AS"); as || p.tok.IsIdent() || p.tok.Kind == TokenString {
+				at = p.tok.At.Start
+				item.Alias = p.label()
 			}
+			item.At = p.from(at)
 			q.Items = append(q.Items, item)
 			if !p.accept(",") {
 				break
@@ -214,6 +238,16 @@ func (p *parser) list(q *Select) {
 		}
 	}
 	q.ListAt = p.from(start)
+}
+
+// label reads a name that may be a string.
+func (p *parser) label() string {
+	if p.tok.Kind != TokenString {
+		return p.name()
+	}
+	text := p.tok.Value.Text()
+	p.advance()
+	return text
 }
 
 func (p *parser) inputs() *From {
@@ -228,68 +262,88 @@ func (p *parser) input() Input {
 	start := p.tok.At.Start
 	var s Input
 	if p.tok.IsIdent() && p.peek().Is("IN") {
-		s.In = true
+		s.In, s.AliasAt = true, p.tok.At
 		s.Alias = p.name()
 		p.expect("IN")
 	}
-	if p.accept("(") {
+	if at := p.tok.At.Start; p.accept("(") {
 		s.Subquery = p.bracketed()
+		s.SubqueryAt = p.from(at)
 	} else {
-		s.Collection = p.collection()
-	}
-	if !s.In && (p.accept("AS") || p.tok.IsIdent()) {
-		s.Alias = p.name()
+		var at Span
+		s.Collection, at = p.collection()
+		if !s.In {
+			s.AliasAt = at
+		}
 	}
 	s.At = p.from(start)
+	if !s.In && (p.accept("AS") || p.tok.IsIdent()) {
+		s.AliasAt = p.tok.At
+		s.Alias = p.name()
+	}
 	return s
 }
 
-// collection reads a name followed by property names and indexes.
-func (p *parser) collection() Expr {
-	start := p.tok.At.Start
+// collection reads a name followed by property names and indexes. It also returns
+// where the last of them is.
+func (p *parser) collection() (Expr, Span) {
+	start, last := p.tok.At.Start, p.tok.At
 	var x Expr = &Ident{Name: p.name(), At: p.from(start)}
 	for height := 0; ; height++ {
 		switch {
 		case p.accept("."):
-			x = &MemberExpr{X: x, Name: p.name(), At: p.from(start)}
+			last = p.tok.At
+			x = &MemberExpr{X: x, Name: p.name(), At: p.from(start), NameAt: last}
 		case p.accept("["):
 			t := p.tok
+			last = t.At
+			if t.Kind != TokenString && t.Kind != TokenNumber {
+				p.unexpected()
+			}
 			p.advance()
 			p.expect("]")
-			_, integral := t.Value.Int64()
-			switch {
-			case t.Kind == TokenString:
-				x = &MemberExpr{X: x, Name: t.Value.Text(), At: p.from(start)}
-			case t.Kind == TokenNumber && integral:
+			if t.Kind == TokenString {
+				x = &MemberExpr{X: x, Name: t.Value.Text(), Quoted: true, At: p.from(start), NameAt: t.At}
+			} else {
 				x = &IndexExpr{X: x, Index: &Literal{Value: t.Value, At: t.At}, At: p.from(start)}
-			default:
-				p.fail(syntaxError(p.text, t.At))
 			}
 		default:
-			return x
+			return x, last
 		}
 		p.raise(height)
 	}
 }
 
 func (p *parser) orderBy(q *Select) {
-	if next := p.peek(); p.tok.Is("RANK") && (next.IsIdent() || next.Is("LEFT") || next.Is("RIGHT")) {
+	if next := p.peek(); p.tok.Is("RANK") && (next.IsIdent() || next.Is("LEFT") || next.Is("RIGHT") || next.Is("UDF")) {
 		p.advance()
 		q.Rank = true
+		at := p.tok.At.Start
+		var call *CallExpr
+		if p.tok.Is("UDF") {
+			call = p.userFunction()
+		} else {
+			call = p.call()
+		}
+		q.OrderBy = []OrderByItem{p.direction(call, at)}
+		return
 	}
 	for {
-		s := OrderByItem{Expr: p.expr()}
-		if _, ok := s.Expr.(*CallExpr); q.Rank && !ok {
-			p.fail(syntaxError(p.text, s.Expr.Span()))
-		}
-		s.Explicit = p.tok.Is("ASC") || p.tok.Is("DESC")
-		s.Desc = p.accept("DESC")
-		if !s.Desc {
-			p.accept("ASC")
-		}
-		q.OrderBy = append(q.OrderBy, s)
+		at := p.tok.At.Start
+		q.OrderBy = append(q.OrderBy, p.direction(p.expr(), at))
 		if !p.accept(",") {
 			return
 		}
 	}
+}
+
+// direction reads the ASC or DESC of an expression that begins at a place.
+func (p *parser) direction(x Expr, at int) OrderByItem {
+	s := OrderByItem{Expr: x, Explicit: p.tok.Is("ASC") || p.tok.Is("DESC")}
+	s.Desc = p.accept("DESC")
+	if !s.Desc {
+		p.accept("ASC")
+	}
+	s.At = p.from(at)
+	return s
 }

@@ -1,30 +1,24 @@
 package sql
 
 import (
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/decandb/decan/internal/value"
 )
 
-// The levels of precedence, lowest first.
+// The levels of precedence of the binary operators, lowest first.
 const (
-	levelConditional = iota + 1
-	levelCoalesce
-	levelOr
-	levelAnd
-	levelPredicate // BETWEEN IN LIKE LET
-	levelEqual
+	levelEqual = iota + 1
 	levelCompare
 	levelShift
 	levelAdd
 	levelMultiply
-	levelUnary
-	levelPostfix
 )
 
 // operatorLevel returns the level of a binary operator, or 0 for other symbols. The
-// published grammars disagree about & | ^ and ||. Here they have the level of + and -,
-// and String writes brackets around them.
+// published grammars disagree about & | ^ and ||. Here they have the level of + and -.
 func operatorLevel(op string) int {
 	switch op {
 	case "=", "!=":
@@ -41,36 +35,9 @@ func operatorLevel(op string) int {
 	return 0
 }
 
-func disputed(op string) bool { return op == "&" || op == "|" || op == "^" || op == "||" }
-
-func (x *Literal) level() int         { return levelPostfix }
-func (x *Ident) level() int           { return levelPostfix }
-func (x *Parameter) level() int       { return levelPostfix }
-func (x *MemberExpr) level() int      { return levelPostfix }
-func (x *IndexExpr) level() int       { return levelPostfix }
-func (x *UnaryExpr) level() int       { return levelUnary }
-func (x *BinaryExpr) level() int      { return operatorLevel(x.Op) }
-func (x *CoalesceExpr) level() int    { return levelCoalesce }
-func (x *ConditionalExpr) level() int { return levelConditional }
-func (x *BetweenExpr) level() int     { return levelPredicate }
-func (x *InExpr) level() int          { return levelPredicate }
-func (x *LikeExpr) level() int        { return levelPredicate }
-func (x *LetExpr) level() int         { return levelPredicate }
-func (x *CallExpr) level() int        { return levelPostfix }
-func (x *ArrayLiteral) level() int    { return levelPostfix }
-func (x *ObjectLiteral) level() int   { return levelPostfix }
-func (x *Subquery) level() int        { return levelPostfix }
-
-func (x *LogicalExpr) level() int {
-	if x.Or {
-		return levelOr
-	}
-	return levelAnd
-}
-
-// String returns the query as text that parses to an equal tree: on one line, with
-// keywords in upper case, strings in double quotes, and brackets only where they are
-// needed or where grammars disagree.
+// String returns the query as the service's planner writes it, so that plans are equal
+// byte for byte: a clause a line, keywords in upper case, strings in double quotes, and
+// brackets around each operator. The text parses to an equal tree.
 func (q *Select) String() string {
 	var p printer
 	p.query(q)
@@ -112,27 +79,37 @@ func (x *Subquery) String() string        { return text(x) }
 
 func text(x Expr) string {
 	var p printer
-	p.expr(x, levelConditional)
+	p.expr(x)
 	return p.String()
 }
 
 // Canonical returns a text that is equal for two expressions if they differ only in
-// the case of function names.
+// the case of function names and in how they write the names of properties.
 func Canonical(x Expr) string {
 	p := printer{fold: true}
-	p.expr(x, levelConditional)
+	p.expr(x)
 	return p.String()
 }
 
 type printer struct {
 	strings.Builder
-	fold bool // function names in upper case
+	fold   bool // the text is for comparison only
+	indent int
 }
 
 func (p *printer) write(parts ...string) {
 	for _, part := range parts {
 		p.WriteString(part)
 	}
+}
+
+// line begins a line of a query.
+func (p *printer) line(word string) {
+	p.write("\n")
+	for range p.indent {
+		p.write("    ")
+	}
+	p.write(word)
 }
 
 func (p *printer) query(q *Select) {
@@ -142,7 +119,7 @@ func (p *printer) query(q *Select) {
 	}
 	if q.Top != nil {
 		p.write("TOP ")
-		p.expr(q.Top, levelPostfix)
+		p.expr(q.Top)
 		p.write(" ")
 	}
 	switch {
@@ -150,39 +127,39 @@ func (p *printer) query(q *Select) {
 		p.write("*")
 	case q.Value != nil:
 		p.write("VALUE ")
-		p.expr(q.Value, levelConditional)
+		p.expr(q.Value)
 	}
 	for i, item := range q.Items {
 		p.comma(i)
-		p.expr(item.Expr, levelConditional)
+		p.expr(item.Expr)
 		if item.Alias != "" {
-			p.write(" AS ", item.Alias)
+			p.write(" AS ", label(item.Alias))
 		}
 	}
 	if q.From != nil {
 		for i := range q.From.Inputs {
 			if i == 0 {
-				p.write(" FROM ")
+				p.line("FROM ")
 			} else {
-				p.write(" JOIN ")
+				p.line("JOIN ")
 			}
 			p.input(&q.From.Inputs[i])
 		}
 	}
 	if q.Where != nil {
-		p.write(" WHERE ")
-		p.expr(q.Where, levelConditional)
+		p.line("WHERE ")
+		p.expr(q.Where)
 	}
 	if q.GroupBy != nil {
-		p.write(" GROUP BY ")
+		p.line("GROUP BY ")
 		p.list(q.GroupBy)
 	}
 	p.orderBy(q)
 	if q.Offset != nil {
-		p.write(" OFFSET ")
-		p.expr(q.Offset, levelPostfix)
+		p.line("OFFSET ")
+		p.expr(q.Offset)
 		p.write(" LIMIT ")
-		p.expr(q.Limit, levelPostfix)
+		p.expr(q.Limit)
 	}
 }
 
@@ -191,11 +168,9 @@ func (p *printer) input(s *Input) {
 		p.write(s.Alias, " IN ")
 	}
 	if s.Subquery != nil {
-		p.write("(")
-		p.query(s.Subquery)
-		p.write(")")
+		p.bracketed("", s.Subquery)
 	} else {
-		p.expr(s.Collection, levelPostfix)
+		p.expr(s.Collection)
 	}
 	if !s.In && s.Alias != "" {
 		p.write(" AS ", s.Alias)
@@ -206,7 +181,7 @@ func (p *printer) orderBy(q *Select) {
 	if q.OrderBy == nil {
 		return
 	}
-	p.write(" ORDER BY ")
+	p.line("ORDER BY ")
 	if q.Rank {
 		p.write("RANK ")
 	}
@@ -217,7 +192,7 @@ func (p *printer) orderBy(q *Select) {
 }
 
 func (p *printer) orderByItem(s *OrderByItem) {
-	p.expr(s.Expr, levelConditional)
+	p.expr(s.Expr)
 	switch {
 	case s.Desc:
 		p.write(" DESC")
@@ -235,16 +210,27 @@ func (p *printer) comma(i int) {
 func (p *printer) list(list []Expr) {
 	for i, x := range list {
 		p.comma(i)
-		p.expr(x, levelConditional)
+		p.expr(x)
 	}
 }
 
-// expr writes x, with brackets if its level is below lowest.
-func (p *printer) expr(x Expr, lowest int) {
-	if x.level() < lowest {
-		p.write("(")
-		defer p.write(")")
+// bracketed writes a subquery after a keyword. The planner indents that of ARRAY twice.
+func (p *printer) bracketed(word string, q *Select) {
+	deep := 0
+	if word == "ARRAY" {
+		deep = 1
 	}
+	p.write(word, "(")
+	p.indent += 1 + deep
+	p.line("")
+	p.query(q)
+	p.indent--
+	p.line(")")
+	p.indent -= deep
+}
+
+// expr writes x. Operators have brackets, whatever surrounds them.
+func (p *printer) expr(x Expr) {
 	switch x := x.(type) {
 	case *Literal:
 		p.literal(x.Value)
@@ -254,7 +240,7 @@ func (p *printer) expr(x Expr, lowest int) {
 		p.write("@", x.Name)
 	case *MemberExpr:
 		p.base(x.X)
-		if plainName(x.Name) {
+		if plainName(x.Name) && (!x.Quoted || p.fold) {
 			p.write(".", x.Name)
 		} else {
 			p.write("[", quote(x.Name), "]")
@@ -262,71 +248,10 @@ func (p *printer) expr(x Expr, lowest int) {
 	case *IndexExpr:
 		p.base(x.X)
 		p.write("[")
-		p.expr(x.Index, levelConditional)
+		p.expr(x.Index)
 		p.write("]")
-	case *UnaryExpr:
-		p.unary(x)
-	case *BinaryExpr:
-		p.operand(x, x.X, x.level())
-		p.write(" ", x.Op, " ")
-		p.operand(x, x.Y, x.level()+1)
-	case *LogicalExpr:
-		p.logic(x)
-	case *CoalesceExpr:
-		p.expr(x.X, levelOr)
-		p.write(" ?? ")
-		p.expr(x.Y, levelCoalesce)
-	case *ConditionalExpr:
-		p.expr(x.Cond, levelCoalesce)
-		p.write(" ? ")
-		p.expr(x.Then, levelConditional)
-		p.write(" : ")
-		p.expr(x.Else, levelConditional)
-	default:
-		p.rest(x)
-	}
-}
-
-// rest writes the expressions that contain a keyword or a bracket.
-func (p *printer) rest(x Expr) {
-	switch x := x.(type) {
-	case *BetweenExpr:
-		p.expr(x.X, levelEqual)
-		p.not(x.Not)
-		p.write(" BETWEEN ")
-		p.expr(x.Low, levelEqual)
-		p.write(" AND ")
-		p.expr(x.High, levelEqual)
-	case *InExpr:
-		p.expr(x.X, levelEqual)
-		p.not(x.Not)
-		p.write(" IN (")
-		p.list(x.List)
-		p.write(")")
-	case *LikeExpr:
-		p.expr(x.X, levelEqual)
-		p.not(x.Not)
-		p.write(" LIKE ")
-		p.expr(x.Pattern, levelEqual)
-		if x.HasEscape {
-			p.write(" ESCAPE ", quote(x.Escape))
-		}
-	case *LetExpr:
-		p.write("LET ", x.Name, " = ")
-		p.expr(x.Value, levelEqual)
-		p.write(" IN ")
-		p.expr(x.In, levelEqual)
 	case *CallExpr:
-		if x.UDF {
-			p.write("udf.")
-		}
-		name := x.Name
-		if p.fold && !x.UDF {
-			name = strings.ToUpper(name)
-		}
-		p.write(name, "(")
-		p.list(x.Args)
-		p.write(")")
+		p.call(x)
 	case *ArrayLiteral:
 		p.write("[")
 		p.list(x.Items)
@@ -336,51 +261,105 @@ func (p *printer) rest(x Expr) {
 		for i, m := range x.Members {
 			p.comma(i)
 			p.write(quote(m.Name), ": ")
-			p.expr(m.Expr, levelConditional)
+			p.expr(m.Expr)
 		}
 		p.write("}")
 	case *Subquery:
-		p.write([...]string{SubqueryScalar: "", SubqueryExists: "EXISTS", SubqueryArray: "ARRAY", SubqueryAll: "ALL", SubqueryFirst: "FIRST", SubqueryLast: "LAST"}[x.Kind], "(")
-		p.query(x.Query)
+		p.bracketed([...]string{SubqueryScalar: "", SubqueryExists: "EXISTS", SubqueryArray: "ARRAY", SubqueryAll: "ALL", SubqueryFirst: "FIRST", SubqueryLast: "LAST"}[x.Kind], x.Query)
+	case *LogicalExpr:
+		p.logic(x)
+	default:
+		p.write("(")
+		p.operation(x)
 		p.write(")")
 	}
 }
 
-func (p *printer) not(not bool) {
-	if not {
-		p.write(" NOT")
+// operation writes what stands in brackets.
+func (p *printer) operation(x Expr) {
+	switch x := x.(type) {
+	case *UnaryExpr:
+		p.write(x.Op, " ")
+		p.expr(x.X)
+	case *BinaryExpr:
+		p.expr(x.X)
+		p.write(" ", x.Op, " ")
+		p.expr(x.Y)
+	case *CoalesceExpr:
+		p.expr(x.X)
+		p.write(" ?? ")
+		p.expr(x.Y)
+	case *ConditionalExpr:
+		p.expr(x.Cond)
+		p.write(" ? ")
+		p.expr(x.Then)
+		p.write(" : ")
+		p.expr(x.Else)
+	case *BetweenExpr:
+		p.expr(x.X)
+		p.not(x.Not)
+		p.write(" BETWEEN ")
+		p.expr(x.Low)
+		p.write(" AND ")
+		p.expr(x.High)
+	case *InExpr:
+		p.expr(x.X)
+		if x.Not {
+			p.write(" NOT ") // and another blank: the planner has two
+		}
+		p.write(" IN (")
+		p.list(x.List)
+		p.write(")")
+	case *LikeExpr:
+		p.expr(x.X)
+		p.not(x.Not)
+		p.write(" LIKE ")
+		p.expr(x.Pattern)
+		if x.HasEscape {
+			p.write(" ESCAPE ", quote(x.Escape))
+		}
+	case *LetExpr:
+		p.write("LET ", x.Name, " = ")
+		p.expr(x.Value)
+		p.write(" IN (")
+		p.expr(x.In)
+		p.write(")")
 	}
 }
 
-// unary separates two signs, because -- begins a comment.
-func (p *printer) unary(x *UnaryExpr) {
-	p.write(x.Op)
-	inner, ok := x.X.(*UnaryExpr)
-	if x.Op == "NOT" || ok && inner.Op == x.Op {
-		p.write(" ")
-	}
-	p.expr(x.X, levelUnary)
-}
-
-// operand writes an operand of x. It adds brackets around an operator whose precedence
-// relative to x is disputed.
-func (p *printer) operand(x *BinaryExpr, side Expr, lowest int) {
-	if inner, ok := side.(*BinaryExpr); ok && inner.Op != x.Op && (disputed(inner.Op) || disputed(x.Op)) {
-		lowest = levelPostfix
-	}
-	p.expr(side, lowest)
-}
-
+// logic writes a chain with a bracket for each operator: ((a AND b) AND c).
 func (p *printer) logic(x *LogicalExpr) {
 	word := " AND "
 	if x.Or {
 		word = " OR "
 	}
-	for i, term := range x.Terms {
-		if i > 0 {
-			p.write(word)
-		}
-		p.expr(term, x.level()+1)
+	for range x.Terms[1:] {
+		p.write("(")
+	}
+	p.expr(x.Terms[0])
+	for _, term := range x.Terms[1:] {
+		p.write(word)
+		p.expr(term)
+		p.write(")")
+	}
+}
+
+func (p *printer) call(x *CallExpr) {
+	name := x.Name
+	switch {
+	case x.UDF:
+		p.write("udf.")
+	case p.fold || strings.EqualFold(name, "LEFT") || strings.EqualFold(name, "RIGHT"):
+		name = strings.ToUpper(name)
+	}
+	p.write(name, "(")
+	p.list(x.Args)
+	p.write(")")
+}
+
+func (p *printer) not(not bool) {
+	if not {
+		p.write(" NOT")
 	}
 }
 
@@ -391,7 +370,7 @@ func (p *printer) base(x Expr) {
 		p.write("(")
 		defer p.write(")")
 	}
-	p.expr(x, levelPostfix)
+	p.expr(x)
 }
 
 func (p *printer) literal(v value.Value) {
@@ -399,7 +378,61 @@ func (p *printer) literal(v value.Value) {
 		p.write("undefined")
 		return
 	}
+	if v.Kind() == value.KindNumber {
+		p.write(number(v))
+		return
+	}
 	p.write(v.JSON())
+}
+
+// number writes a number as the planner does: a 64-bit integer in full, any other with
+// 15 significant digits, or with 17 if 15 would be another number.
+func number(v value.Value) string {
+	if n, ok := v.Int64(); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	f := v.Float()
+	switch {
+	case f == 0:
+		return "-0"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	case f != f:
+		return "NaN"
+	}
+	text := shortest(f, 15)
+	if again, err := strconv.ParseFloat(text, 64); err != nil || again != f {
+		text = shortest(f, 17)
+	}
+	return text
+}
+
+// shortest is the format %.*g of the C library.
+func shortest(f float64, digits int) string {
+	text := strconv.FormatFloat(f, 'e', digits-1, 64)
+	mantissa, exponent, _ := strings.Cut(text, "e")
+	n, _ := strconv.Atoi(exponent)
+	if n >= -4 && n < digits {
+		text = strconv.FormatFloat(f, 'f', digits-1-n, 64)
+		if strings.Contains(text, ".") {
+			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+		}
+		return text
+	}
+	if strings.Contains(mantissa, ".") {
+		mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
+	}
+	return mantissa + "e" + exponent
+}
+
+// label returns an alias as it is written.
+func label(name string) string {
+	if plainName(name) {
+		return name
+	}
+	return quote(name)
 }
 
 // plainName reports whether a property can be written after a point.

@@ -109,10 +109,10 @@ func TestTokens(t *testing.T) {
 			if tok.At.Start < end || tok.At.End < tok.At.Start {
 				t.Fatalf("%q: token %q at %v follows the offset %d", text, tok.Text, tok.At, end)
 			}
-			if gap := strings.TrimSpace(text[end:tok.At.Start]); gap != "" && !strings.HasPrefix(gap, "--") && !strings.HasPrefix(gap, "/*") {
+			if gap := strings.TrimSpace(text[end:tok.At.Start]); gap != "" && !strings.HasPrefix(gap, "--") {
 				t.Fatalf("%q: %q lies between two tokens", text, gap)
 			}
-			if end = tok.At.End; tok.Kind == TokenEnd || tok.Kind == TokenInvalid {
+			if end = tok.At.End; tok.Kind == TokenEnd || tok.Bad() {
 				break
 			}
 		}

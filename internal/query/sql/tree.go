@@ -21,13 +21,21 @@ type Select struct {
 	Offset   Expr // a Literal or Parameter; nil without OFFSET LIMIT
 	Limit    Expr // set when Offset is
 
-	ListAt Span // the select list, after DISTINCT and TOP
+	At       Span // of the whole query, without the brackets of a subquery
+	ListAt   Span // the select list, after DISTINCT and TOP
+	TopAt    Span // from TOP on
+	FromAt   Span // the inputs, after FROM
+	GroupAt  Span // from GROUP on
+	OrderAt  Span // from ORDER on
+	OffsetAt Span // from OFFSET on
 }
 
 // SelectItem is one item of a select list.
 type SelectItem struct {
 	Expr  Expr
-	Alias string // "" when none is given
+	Alias string // any text; "" when none is given
+
+	At Span // of the alias, otherwise of Expr
 }
 
 // From is the FROM clause: the first input and those joined to it.
@@ -42,8 +50,10 @@ type Input struct {
 	Alias      string  // "" when none is given
 	Collection Expr    // an Ident with MemberExprs and IndexExprs after it; nil for a subquery
 	Subquery   *Select // nil for a collection
+	SubqueryAt Span    // with its brackets
 
-	At Span
+	At      Span // without the alias after it
+	AliasAt Span // of the alias, or of the name in its place; see Name
 }
 
 // OrderByItem is one item of an ORDER BY clause.
@@ -51,6 +61,8 @@ type OrderByItem struct {
 	Expr     Expr
 	Desc     bool
 	Explicit bool // ASC or DESC is written
+
+	At Span
 }
 
 // Expr is a scalar expression: one of the pointer types of this file.
@@ -59,8 +71,6 @@ type Expr interface {
 	String() string
 	// Span returns where the expression is in the text.
 	Span() Span
-	// level returns the precedence; see printer.go.
-	level() int
 }
 
 // Literal is a constant, including undefined.
@@ -83,9 +93,11 @@ type Parameter struct {
 
 // MemberExpr is access to a property, written .name or ["name"].
 type MemberExpr struct {
-	X    Expr
-	Name string
-	At   Span
+	X      Expr
+	Name   string
+	Quoted bool // it is written in brackets, even if it does not need them
+	At     Span
+	NameAt Span
 }
 
 // IndexExpr is access by a computed position or name.
@@ -150,16 +162,18 @@ type LikeExpr struct {
 	Not       bool
 	X         Expr
 	Pattern   Expr
-	Escape    string
+	Escape    string // any text; the analysis accepts one character
 	HasEscape bool
 	At        Span
+	EscapeAt  Span
 }
 
-// LetExpr is LET Name = Value IN In. It evaluates In with the name bound to the value.
+// LetExpr is (LET Name = Value IN In). It evaluates In with the name bound to the value.
 type LetExpr struct {
 	Name      string
 	Value, In Expr
 	At        Span
+	NameAt    Span
 }
 
 // CallExpr is a call of a built-in function, or of a user-defined one.
@@ -185,8 +199,9 @@ type ObjectLiteral struct {
 
 // Property is one member of an [ObjectLiteral].
 type Property struct {
-	Name string
-	Expr Expr
+	Name   string
+	Expr   Expr
+	NameAt Span
 }
 
 // SubqueryKind says what the value of a subquery is.
