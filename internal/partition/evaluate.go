@@ -161,7 +161,6 @@ func (op *operation) cost(before *current, m *move) float64 {
 type builder struct {
 	batch  *storage.Batch
 	writer *writer // for its scratch
-	sorted bool    // the rows of one edit are in its ahead, in the order of their keys
 	err    error
 }
 
@@ -217,12 +216,11 @@ func (b *builder) enter(tx *transaction, e *edit) {
 		b.check(b.batch.Set(w.key, w.cell))
 	}
 	c := e.moved()
-	if e.ahead == nil && !b.sorted && len(c.Removed)+len(c.Added) >= heavyTerms {
+	if e.ahead == nil && len(c.Removed)+len(c.Added) >= heavyTerms {
 		var err error
 		e.ahead, err = apart(&c, e.Number)
 		b.check(err)
 	}
-	b.sorted = b.sorted || e.ahead != nil
 	b.keys(e.Number, c)
 }
 
@@ -266,15 +264,21 @@ func (b *builder) keys(number uint64, c layout.Change) {
 
 // splice adds the rows of the edits' aheads.
 func (b *builder) splice(tx *transaction) {
+	var aheads []*ahead
 	for i := range tx.edits {
 		e := &tx.edits[i]
-		if e.ahead == nil || b.err != nil {
+		if e.ahead == nil {
 			continue
 		}
-		all, err := e.ahead.splice(b.batch, e.Number)
-		b.check(errors.Join(err, b.batch.Close()))
-		b.batch = all
+		b.check(e.ahead.renumber(e.Number))
+		aheads = append(aheads, e.ahead)
 	}
+	if len(aheads) == 0 || b.err != nil {
+		return
+	}
+	all, err := splice(b.batch, aheads)
+	b.check(errors.Join(err, b.batch.Close()))
+	b.batch = all
 }
 
 // totals writes the 'q' row, or deletes that of an empty logical partition.

@@ -83,7 +83,7 @@ func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) erro
 		return Held{LSN: p.LSN()}, err
 	}
 	lock := p.intake.newLock(keys)
-	defer p.intake.unlock(lock)
+	defer p.unlock(lock)
 	if err := p.seize(ctx, keys, lock); err != nil {
 		return Held{LSN: p.LSN()}, err
 	}
@@ -106,6 +106,9 @@ func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) erro
 	}
 	return h.commit(ctx)
 }
+
+// unlock releases a lock, or withdraws it.
+func (p *Partition) unlock(lock *keyLock) { p.heavy.unpark(p.intake.unlock(lock)) }
 
 // seize takes the lock after all writes before it, and waits until those of the key are
 // durable, so that the next snapshot has them.
@@ -272,8 +275,8 @@ func (h *Holding) over(s *scan.Source) (query.Source, error) {
 	return s.Overlay(hidden, rows)
 }
 
-// commit makes the writer execute the operations again as one request. The lock is
-// released as soon as they are evaluated.
+// commit makes the writer execute the operations again as one request, which passes the
+// gate if it is heavy. The lock is released as soon as they are evaluated.
 func (h *Holding) commit(ctx context.Context) (Held, error) {
 	held := Held{LSN: h.now.LSN}
 	if len(h.done) == 0 {
@@ -282,10 +285,14 @@ func (h *Holding) commit(ctx context.Context) (Held, error) {
 	r := &request{epk: h.keys.epk, key: h.keys.key, hash: h.keys.hash, lock: h.lock, evaluated: make(chan struct{})}
 	r.operations = h.done
 	first := h.done[0].version
-	err := h.p.enqueue(r)
-	if err == nil {
+	err := h.p.pass(ctx, r)
+	if err != nil {
+		return held, err
+	}
+	defer h.p.passed(r)
+	if err = h.p.enqueue(r); err == nil {
 		err = h.p.begun(ctx, r)
-		h.p.intake.unlock(h.lock)
+		h.p.unlock(h.lock)
 	}
 	if err == nil {
 		err = h.p.certain(ctx, r)

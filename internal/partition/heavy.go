@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,40 +17,44 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// A write of a document with very many terms is an effect of megabytes. Others wait
-// behind it for its evaluation and for its sync, so it is made as short as it can be,
-// and few are on their way at once:
+// The effect of a write of documents with very many terms has megabytes of rows. Other
+// writes wait for its evaluation and its sync, so both are as short as possible, and few
+// such writes are between the queue and the disk at a time:
 //
-//   - What it changes in the index is worked out and written as rows by the caller,
-//     for the version that is published, see [ahead]. The writer checks that this
-//     still is the current version and appends the rows.
-//   - All heavy writes of a partition pass a gate in front of the writer's queue. A
-//     small write therefore finds at most one large effect in front of it, however
-//     many clients send such documents.
+//   - The caller computes the changes of the index, and makes their rows, for the
+//     published version: see [ahead]. The writer checks that the version is still
+//     current, and appends the rows.
+//   - All heavy requests of a partition pass a [gate] before the writer's queue: writes,
+//     batches, and the commits of transactions that hold a key. A small write therefore
+//     waits for one large effect, however many clients send such documents.
+//
+// Expire, Clear and Purge delete documents without the gate: clients cannot choose how
+// many of them are deleted at a time.
 
 const (
-	// heavyMin is from which weight on a write passes the gate.
+	// heavyMin is the weight from which a request passes the gate.
 	heavyMin = 256 << 10
-	// heavyBytes is the weight that may be behind the gate at once. A heavier write
-	// passes alone.
+	// heavyBytes is the greatest weight of the requests that have passed. A heavier
+	// request passes alone.
 	heavyBytes = 8 << 20
-	// heavyWaiting is how many may wait in front of the gate: their documents are in
-	// memory meanwhile.
+	// heavyWaiting is the greatest number of requests that wait at the gate, with
+	// their documents in memory. Owners of key locks do not count.
 	heavyWaiting = 64
-	// heavyCrowds is the weight from which on a write waits until the store has
-	// flushed what it has in memory: it needs a write buffer of its own.
+	// heavyCrowds is the weight from which a request waits until the store has flushed
+	// its write buffers, because its effect needs a write buffer of its own.
 	heavyCrowds = 2 << 20
-	// termWeight is about how many bytes of an effect one term takes.
+	// termWeight is the approximate number of bytes of a term in an effect.
 	termWeight = 40
-	// heavyTerms is from how many terms on the rows of the index are made ahead.
+	// heavyTerms is the number of terms from which the caller makes the rows of the
+	// index.
 	heavyTerms = 4096
 
 	heavyRetryAfter = 500 * time.Millisecond
-	// heavyLook is how often a heavy write looks whether the store is ready for it.
+	// heavyLook is the time between two looks at whether the store is ready.
 	heavyLook = 2 * time.Millisecond
 )
 
-// weight is about how many bytes the effect of a request has.
+// weight returns the approximate number of bytes of the effect of a request.
 func (r *request) weight() (bytes int) {
 	for i := range r.operations {
 		op := &r.operations[i]
@@ -60,18 +65,18 @@ func (r *request) weight() (bytes int) {
 	return bytes
 }
 
-// terms is how many terms an operation may change.
+// terms returns the greatest number of terms that an operation can change.
 func (op *operation) terms() int { return op.keys.Count() + op.before.keys.Count() }
 
-// beginWork asks for work on a document of a size, if that is large and there is none
-// under way.
+// beginWork begins work on a document, if the document is large and no work is in
+// progress.
 func (r *request) beginWork(ctx context.Context, size int) {
 	if r.working == nil && r.work != nil && size >= LargeMin {
 		r.working, r.endWork = r.work(ctx)
 	}
 }
 
-// look is what loops call in work under way; nil when there is none.
+// look returns the function that loops of the work call; nil if none is in progress.
 func (r *request) look() func() error {
 	if r.working == nil {
 		return nil
@@ -80,7 +85,7 @@ func (r *request) look() func() error {
 	return func() error { return pacing.Check(working) }
 }
 
-// rest ends the work under way, and returns what its caller is told.
+// rest ends the work in progress, and returns the error for the caller.
 func (r *request) rest(ctx context.Context, err error) error {
 	if r.working == nil {
 		return err
@@ -93,132 +98,215 @@ func (r *request) rest(ctx context.Context, err error) error {
 	return err
 }
 
-// gate bounds the weight of the heavy writes between the front of the writer's queue
-// and the end of their effects. They pass in the order in which they come.
+// gate bounds the weight of the heavy requests that have passed it and have no result
+// yet. They pass in the order in which they arrive, except that owners of key locks
+// come first.
+//
+// An owner does not wait for requests that are parked until it releases its lock, since
+// those wait for it.
 type gate struct {
-	anew atomic.Int64 // writes with heavyTerms that the writer has worked out itself
+	anew atomic.Int64 // operations with heavyTerms whose change the writer has computed
 
 	mu sync.Mutex
 
-	passed int // weight behind the gate
+	passed int // weight of the requests that have passed
+	parked int // weight of those that wait for a lock
+	owners []*passing
 	line   []*passing
 }
 
-// passing is a write in front of the gate.
+// passing is a heavy request at the gate or after it. The gate's mutex guards it.
 type passing struct {
 	weight int
-	passed bool          // guarded by gate.mu
+	owner  bool // the request is that of the owner of a key lock
+	passed bool
+	left   bool
+	parks  int           // calls of park less those of unpark
 	open   chan struct{} // closed with passed
 }
 
-// enter waits until a write may pass. The error is TooManyRequests, or that of the
-// context.
-func (g *gate) enter(ctx context.Context, weight int) error {
-	g.mu.Lock()
-	if len(g.line) == 0 && (g.passed == 0 || g.passed+weight <= heavyBytes) {
-		g.passed += weight
-		g.mu.Unlock()
-		return nil
+// enter waits until a request may pass. It has to leave. The error is TooManyRequests,
+// or RequestTimeout if ctx ends.
+func (g *gate) enter(ctx context.Context, weight int, owner bool) (*passing, error) {
+	me := &passing{weight: weight, owner: owner, open: make(chan struct{})}
+	if err := g.queue(me); err != nil {
+		return nil, err
 	}
-	if len(g.line) >= heavyWaiting {
-		g.mu.Unlock()
-		return status.TooManyRequests(0, heavyRetryAfter, "%d writes of large documents wait for the partition. Try again later, or write smaller documents.", heavyWaiting)
-	}
-	me := &passing{weight: weight, open: make(chan struct{})}
-	g.line = append(g.line, me)
-	g.mu.Unlock()
 	select {
 	case <-me.open:
-		return nil
+		return me, nil
 	case <-ctx.Done():
 	}
+	g.leave(me)
+	return nil, timedOut(ctx, "The write was not begun in time and has had no effect.")
+}
+
+// queue adds a request to its line, and lets it pass if it may.
+func (g *gate) queue(me *passing) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch {
+	case me.owner:
+		g.owners = append(g.owners, me)
+	case len(g.line) >= heavyWaiting:
+		return status.TooManyRequests(0, heavyRetryAfter, "%d writes of large documents wait for the partition. Try again later, or write smaller documents.", heavyWaiting)
+	default:
+		g.line = append(g.line, me)
+	}
+	g.admitLocked()
+	return nil
+}
+
+// leave removes a request: it has its result, or does not wait any more.
+func (g *gate) leave(me *passing) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if me.left {
+		panic("a heavy request has left twice")
+	}
+	me.left = true
 	if me.passed {
-		g.leaveLocked(weight)
+		g.passed -= me.weight
+		if me.parks > 0 {
+			g.parked -= me.weight
+		}
 	} else {
-		g.line = slices.DeleteFunc(g.line, func(o *passing) bool { return o == me })
-		g.leaveLocked(0) // Who stood behind may be lighter.
+		same := func(other *passing) bool { return other == me }
+		g.owners, g.line = slices.DeleteFunc(g.owners, same), slices.DeleteFunc(g.line, same)
 	}
-	return timedOut(ctx, "The write was not begun in time and has had no effect.")
+	g.admitLocked()
 }
 
-// leave says that a write that has passed is done.
-func (g *gate) leave(weight int) {
+// park tells the gate that requests wait for a lock, and unpark that they do not any
+// more. The calls for a request may come in any order. Light requests are ignored.
+func (g *gate) park(requests []*request)   { g.move(requests, 1) }
+func (g *gate) unpark(requests []*request) { g.move(requests, -1) }
+
+func (g *gate) move(requests []*request, by int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.leaveLocked(weight)
+	for _, r := range requests {
+		p := r.passing
+		if p == nil || p.left {
+			continue
+		}
+		before := p.parks > 0
+		p.parks += by
+		switch after := p.parks > 0; {
+		case after && !before:
+			g.parked += p.weight
+		case before && !after:
+			g.parked -= p.weight
+		}
+	}
+	g.admitLocked()
 }
 
-func (g *gate) leaveLocked(weight int) {
-	if g.passed -= weight; g.passed < 0 {
-		panic("a heavy write has left twice")
+// admitLocked lets requests pass.
+func (g *gate) admitLocked() {
+	for len(g.owners) > 0 && fits(g.passed-g.parked, g.owners[0].weight) {
+		g.openLocked(&g.owners)
 	}
-	for len(g.line) > 0 && (g.passed == 0 || g.passed+g.line[0].weight <= heavyBytes) {
-		next := g.line[0]
-		g.line = slices.Delete(g.line, 0, 1)
-		g.passed += next.weight
-		next.passed = true
-		close(next.open)
+	for len(g.owners) == 0 && len(g.line) > 0 && fits(g.passed, g.line[0].weight) {
+		g.openLocked(&g.line)
 	}
 }
 
-// pass has a heavy request wait for the gate, and does the rest of the work that needs
-// no order. It returns what is called when the request has its result; nil for a light
-// one.
-func (p *Partition) pass(ctx context.Context, r *request) (leave func(), err error) {
+// fits reports whether a request may pass while others of a weight have no result.
+func fits(others, weight int) bool { return others == 0 || others+weight <= heavyBytes }
+
+// openLocked lets the first request of a line pass.
+func (g *gate) openLocked(line *[]*passing) {
+	next := (*line)[0]
+	*line = slices.Delete(*line, 0, 1)
+	g.passed += next.weight
+	next.passed = true
+	close(next.open)
+}
+
+// pass makes a heavy request wait at the gate, and then does the rest of the work that
+// needs no order. The caller calls passed after it, whatever the error of what follows.
+func (p *Partition) pass(ctx context.Context, r *request) (err error) {
 	weight := r.weight()
 	if weight < heavyMin {
-		return nil, nil
+		return nil
 	}
-	if err := p.heavy.enter(ctx, weight); err != nil {
-		return nil, err
+	if r.passing, err = p.heavy.enter(ctx, weight, r.lock != nil); err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
-			p.heavy.leave(weight)
+			p.heavy.leave(r.passing)
+			r.passing = nil
 		}
 	}()
-	if len(r.operations) == 1 && r.operations[0].terms() >= heavyTerms {
-		r.beginWork(ctx, LargeMin)
-		if err := r.rest(ctx, p.lookAhead(ctx, r, &r.operations[0])); err != nil {
-			return nil, err
-		}
+	if err := p.lookAheadAll(ctx, r); err != nil {
+		return err
 	}
 	if weight >= heavyCrowds {
-		if err := p.calm(ctx); err != nil {
-			return nil, err
-		}
+		return p.calm(ctx)
 	}
-	return func() { p.heavy.leave(weight) }, nil
+	return nil
 }
 
-// passed leaves the gate when a request has its result, which may be later than its
+// lookAheadAll makes the rows of the index for each operation with many terms, unless
+// the request has other operations on its document: the version before the operation is
+// known only to the writer then.
+func (p *Partition) lookAheadAll(ctx context.Context, r *request) error {
+	var touched map[string]int
+	if len(r.operations) > 1 {
+		touched = make(map[string]int, len(r.operations))
+		for i := range r.operations {
+			op := &r.operations[i]
+			touched[op.oldKey()]++
+			if op.renames() {
+				touched[op.newKey()]++
+			}
+		}
+	}
+	for i := range r.operations {
+		op := &r.operations[i]
+		if op.terms() < heavyTerms || touched[op.oldKey()] > 1 || touched[op.newKey()] > 1 {
+			continue
+		}
+		r.beginWork(ctx, LargeMin)
+		if err := r.rest(ctx, p.lookAhead(ctx, r, op)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passed leaves the gate when a request has its result, which may be later than the
 // caller waits for it.
-func (r *request) passed(leave func()) {
+func (p *Partition) passed(r *request) {
+	me := r.passing
+	if me == nil {
+		return
+	}
 	select {
 	case <-r.evaluated:
 	default:
-		leave() // The writer never had it.
+		p.heavy.leave(me) // The writer will not evaluate it.
 		return
 	}
 	if r.proposal == nil {
-		leave()
+		p.heavy.leave(me)
 		return
 	}
 	select {
 	case <-r.proposal.Done():
-		leave()
+		p.heavy.leave(me)
 	default:
 		go func() {
 			<-r.proposal.Done()
-			leave()
+			p.heavy.leave(me)
 		}()
 	}
 }
 
-// calm waits until the store has no full write buffers and not too many tables: in
-// front of the gate that costs the heavy write time, and behind it everybody.
+// calm waits until the store has no full write buffers and not too many tables. Without
+// it, all writes after the heavy one would wait for that.
 func (p *Partition) calm(ctx context.Context) error {
 	var tick *time.Ticker
 	for p.config.Store.Busy() {
@@ -235,23 +323,23 @@ func (p *Partition) calm(ctx context.Context) error {
 	return nil
 }
 
-// ahead is what an operation changes in the index if the version that its caller has
-// found is the current one, without the term of the time, which only the writer knows.
+// ahead is the change of the index by an operation on the version that its caller has
+// found. It lacks the term of the time, which only the writer knows.
 type ahead struct {
 	removed, added int           // terms
 	vectors        layout.Change // of vectors alone
 
-	// The rows of the terms, in the order of their keys: those below the term of the
-	// time, and those above it.
+	// The rows of the terms in the order of their keys: those before the term of the
+	// time, and those after it.
 	low, high *storage.Batch
 	number    uint64 // of the document in the rows
 }
 
-// lookAhead makes the rows of the index of an operation. Heavy writes pass one after
-// the other, so the version that is published now is likely to be the current one.
+// lookAhead makes the ahead of an operation. Heavy requests pass one after another, so
+// the published version is probably the current one.
 func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) error {
 	if op.err != nil || op.row == nil && op.ask.Op != Delete {
-		return nil // Refused, or a patch that the writer has to make.
+		return nil // It is refused, or is a patch that the writer makes.
 	}
 	now, err := p.acquire()
 	if err != nil {
@@ -259,7 +347,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 	}
 	defer p.release(now)
 	if !op.indexing.Fits(now.Indexing) || now.Indexing.Phase != layout.Settled || !now.Indexing.Active.Timeless() {
-		return nil // The writer works it out, as for any document.
+		return nil // The writer computes the change, as for small documents.
 	}
 	if op.ask.Op != Create {
 		if err := p.refresh(ctx, r, op, now); err != nil {
@@ -280,7 +368,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 	return err
 }
 
-// refresh finds the version to be replaced again if it is another one by now.
+// refresh finds the version to replace again if it has changed.
 func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now *published) error {
 	same := false
 	found, err := now.Rows.View([]byte(op.oldKey()), func(row []byte) error {
@@ -366,8 +454,7 @@ func (a *ahead) rows(look func() error, old, new []index.Term) (*storage.Batch, 
 	return batch, nil
 }
 
-// apart takes the terms out of a change, and returns their rows in the order of their
-// keys, as they would have been made ahead.
+// apart moves the terms of a change to an ahead.
 func apart(c *layout.Change, number uint64) (*ahead, error) {
 	a := &ahead{number: number, high: storage.NewBatch()}
 	var err error
@@ -376,8 +463,8 @@ func apart(c *layout.Change, number uint64) (*ahead, error) {
 	return a, err
 }
 
-// take returns what was made ahead for an operation when it is true of the version in
-// front of it, and nil otherwise. v holds the number that both versions share.
+// take returns the ahead of an operation if it is valid for the current version, and
+// nil otherwise. v has the number of the document.
 func (op *operation) take(x *layout.Indexing, before *current, v layout.Version) *ahead {
 	a := op.ahead
 	switch {
@@ -389,8 +476,8 @@ func (op *operation) take(x *layout.Indexing, before *current, v layout.Version)
 	return a
 }
 
-// stamped is the change of everything but what was made ahead: the terms of the time,
-// and the vectors.
+// stamped returns the change that is not in the rows of the ahead: the terms of the
+// time, and the vectors.
 func (a *ahead) stamped(x *layout.Indexing, before *current, op *operation, v layout.Version) layout.Change {
 	c := a.vectors
 	var old, new []index.Term
@@ -408,16 +495,9 @@ func (a *ahead) stamped(x *layout.Indexing, before *current, op *operation, v la
 	return c
 }
 
-// splice returns the rows of a batch and those that were made ahead, in the order of
-// their keys: the store takes large batches that are sorted in a fraction of the time.
-func (a *ahead) splice(small *storage.Batch, number uint64) (*storage.Batch, error) {
-	if a.number != number {
-		for _, b := range []*storage.Batch{a.low, a.high} {
-			if err := b.Renumber(number); err != nil {
-				return nil, err
-			}
-		}
-	}
+// splice returns the rows of a batch and of aheads in the order of their keys: the store
+// applies large batches that are sorted in a fraction of the time.
+func splice(small *storage.Batch, aheads []*ahead) (*storage.Batch, error) {
 	var rows []storage.Row
 	ranges := false
 	err := storage.ReadRows(small.Repr(), func(r storage.Row) error {
@@ -428,28 +508,87 @@ func (a *ahead) splice(small *storage.Batch, number uint64) (*storage.Batch, err
 	if err != nil {
 		return nil, err
 	}
-	// The deletion of a range counts for the rows in front of it alone.
+	// The deletion of a range applies only to the rows before it.
 	if !ranges {
 		slices.SortStableFunc(rows, func(a, b storage.Row) int { return bytes.Compare(a.Key, b.Key) })
 	}
-	all := storage.NewBatchOf(small.Len() + a.low.Len() + a.high.Len())
-	family, _ := storage.FamilyTerm.Bounds()
-	_, behind := storage.FamilyTerm.Bounds()
-	next := func(until []byte) {
-		for err == nil && len(rows) > 0 && (until == nil || bytes.Compare(rows[0].Key, until) < 0) {
-			err = all.Add(rows[0])
-			rows = rows[1:]
+	size := small.Len()
+	for _, a := range aheads {
+		size += a.low.Len() + a.high.Len()
+	}
+	s := splicing{all: storage.NewBatchOf(size), rows: rows}
+	low, high := storage.FamilyTerm.Bounds()
+	s.until(low)
+	s.join(aheads, func(a *ahead) *storage.Batch { return a.low })
+	s.until(high)
+	s.join(aheads, func(a *ahead) *storage.Batch { return a.high })
+	s.until(nil)
+	return s.all, s.err
+}
+
+// splicing is one splice.
+type splicing struct {
+	all  *storage.Batch
+	rows []storage.Row // of the small batch, not added yet
+	err  error
+}
+
+// until adds the rows of the small batch whose keys are below a bound; nil is no bound.
+func (s *splicing) until(bound []byte) {
+	for s.err == nil && len(s.rows) > 0 && (bound == nil || bytes.Compare(s.rows[0].Key, bound) < 0) {
+		s.err = s.all.Add(s.rows[0])
+		s.rows = s.rows[1:]
+	}
+}
+
+// join adds a part of each ahead, merged by their keys.
+func (s *splicing) join(aheads []*ahead, part func(a *ahead) *storage.Batch) {
+	if len(aheads) == 1 && s.err == nil {
+		s.err = s.all.Join(part(aheads[0]))
+		return
+	}
+	runs := make([][]storage.Row, 0, len(aheads))
+	for _, a := range aheads {
+		run := make([]storage.Row, 0, part(a).Rows())
+		err := storage.ReadRows(part(a).Repr(), func(r storage.Row) error {
+			run = append(run, r)
+			return nil
+		})
+		if s.err == nil {
+			s.err = err
+		}
+		runs = append(runs, run)
+	}
+	for len(runs) > 1 {
+		half := runs[:0]
+		for len(runs) > 1 {
+			half, runs = append(half, mergeRows(runs[0], runs[1])), runs[2:]
+		}
+		runs = append(half, runs...)
+	}
+	for i := 0; len(runs) > 0 && s.err == nil && i < len(runs[0]); i++ {
+		s.err = s.all.Add(runs[0][i])
+	}
+}
+
+// mergeRows merges rows that are sorted by their keys.
+func mergeRows(a, b []storage.Row) []storage.Row {
+	merged := make([]storage.Row, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if bytes.Compare(b[0].Key, a[0].Key) < 0 {
+			merged, b = append(merged, b[0]), b[1:]
+		} else {
+			merged, a = append(merged, a[0]), a[1:]
 		}
 	}
-	join := func(b *storage.Batch) {
-		if err == nil {
-			err = all.Join(b)
-		}
+	return append(append(merged, a...), b...)
+}
+
+// renumber makes the rows those of a document with a number.
+func (a *ahead) renumber(number uint64) error {
+	if a.number == number {
+		return nil
 	}
-	next(family)
-	join(a.low)
-	next(behind)
-	join(a.high)
-	next(nil)
-	return all, err
+	a.number = number
+	return errors.Join(a.low.Renumber(number), a.high.Renumber(number))
 }

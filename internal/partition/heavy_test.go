@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -247,18 +248,19 @@ func TestHugeDocumentRace(t *testing.T) {
 	}
 }
 
-// TestGate keeps the order of arrival and the bound, and forgets who gives up.
+// TestGate keeps the order of arrival and the bound, and drops who gives up.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		var passed []int
 		var mu sync.Mutex
-		enter := func(ctx context.Context, name, weight int) {
+		passed := map[int]*passing{}
+		enter := func(ctx context.Context, name, weight int, owner bool) {
 			go func() {
-				if err := g.enter(ctx, weight); err == nil {
-					mu.Lock()
-					defer mu.Unlock()
-					passed = append(passed, name)
+				me, err := g.enter(ctx, weight, owner)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					passed[name] = me
 				} else if status.CodeOf(err) != status.CodeRequestTimeout {
 					t.Error(err)
 				}
@@ -267,46 +269,233 @@ func TestGate(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		enter(t.Context(), 1, 3*heavyBytes) // Alone.
-		enter(short, 2, heavyBytes)
-		enter(t.Context(), 3, heavyBytes/2)
-		enter(t.Context(), 4, heavyBytes/2)
-		enter(t.Context(), 5, heavyBytes)
+		enter(t.Context(), 1, 3*heavyBytes, false) // Alone.
+		enter(short, 2, heavyBytes, false)
+		enter(t.Context(), 3, heavyBytes/2, false)
+		enter(t.Context(), 4, heavyBytes/2, false)
+		enter(t.Context(), 5, heavyBytes, false)
 		time.Sleep(2 * time.Second)
 		want := func(names ...int) {
 			t.Helper()
 			synctest.Wait()
-			got := slices.Sorted(slices.Values(passed)) // Who passes together does so in any order.
+			got := slices.Sorted(maps.Keys(passed)) // Requests that pass together do so in any order.
 			if !slices.Equal(got, names) {
 				t.Errorf("passed: %v, want %v", got, names)
 			}
 		}
 		want(1)
-		g.leave(3 * heavyBytes)
+		g.leave(passed[1])
 		want(1, 3, 4)
-		g.leave(heavyBytes / 2)
+		g.leave(passed[3])
 		want(1, 3, 4)
-		g.leave(heavyBytes / 2)
-		want(1, 3, 4, 5)
+
+		// An owner passes before those that came earlier, and does not wait for
+		// requests that are parked, in whatever order the gate is told.
+		enter(t.Context(), 6, heavyBytes, true)
+		want(1, 3, 4)
+		g.unpark([]*request{{passing: passed[4]}, {}})
+		g.park([]*request{{passing: passed[4]}})
+		want(1, 3, 4)
+		g.park([]*request{{passing: passed[4]}})
+		want(1, 3, 4, 6)
+		g.unpark([]*request{{passing: passed[4]}})
+		g.leave(passed[6])
+		want(1, 3, 4, 6)
+		g.leave(passed[4])
+		want(1, 3, 4, 5, 6)
+		g.park([]*request{{passing: passed[4]}}) // It has left.
+
 		for n := range heavyWaiting {
-			enter(short, 6+n, 1)
+			enter(short, 7+n, 1, false)
 		}
 		for n := range heavyWaiting {
-			enter(t.Context(), 100+n, 1)
+			enter(t.Context(), 100+n, 1, false)
 		}
-		if err := g.enter(t.Context(), 1); status.CodeOf(err) != status.CodeTooManyRequests {
-			t.Errorf("got %v with %d in front of the gate, want 429", err, heavyWaiting)
+		if _, err := g.enter(t.Context(), 1, false); status.CodeOf(err) != status.CodeTooManyRequests {
+			t.Errorf("got %v with %d before the gate, want 429", err, heavyWaiting)
 		}
-		g.leave(heavyBytes)
+		g.leave(passed[5])
 		synctest.Wait()
-		if len(passed) != 4+heavyWaiting {
+		if len(passed) != 5+heavyWaiting {
 			t.Errorf("%d have passed, want all", len(passed))
 		}
-		g.leave(heavyWaiting)
-		if g.passed != 0 || len(g.line) != 0 {
-			t.Errorf("%d behind, %d in front", g.passed, len(g.line))
+		for n := range heavyWaiting {
+			g.park([]*request{{passing: passed[100+n]}})
+			g.leave(passed[100+n])
+		}
+		if g.passed != 0 || g.parked != 0 || len(g.line)+len(g.owners) != 0 {
+			t.Errorf("%d after the gate, %d of them parked, %d and %d before it", g.passed, g.parked, len(g.line), len(g.owners))
 		}
 	})
+}
+
+// hugeHold holds the key of a huge document of an id, and upserts the document.
+func hugeHold(ctx context.Context, w *world, id string, terms int, round uint64, during func()) error {
+	doc := hugeDocument(id, terms, round).With("b", value.Int(1))
+	_, err := w.hold(ctx, w.container.Load().KeyOf(doc), nil, func(h *Holding) error {
+		_, err := h.Do(ctx, Operation{Op: Upsert, Document: doc})
+		if during != nil {
+			during()
+		}
+		return err
+	})
+	return err
+}
+
+// TestHugeDocumentsOfScriptsPassOneByOne has eight transactions that hold keys commit
+// huge documents. The first effect is not durable yet: a small write of another key is
+// the next effect after it, before the seven other transactions.
+func TestHugeDocumentsOfScriptsPassOneByOne(t *testing.T) {
+	held(t, func(t *testing.T, w *world, g *heldGroup) {
+		const clients, terms = 8, hugeTerms / 4
+		var writes sync.WaitGroup
+		for i := range clients {
+			writes.Go(func() {
+				if err := hugeHold(t.Context(), w, fmt.Sprint("h", i), terms, uint64(i), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		writes.Go(func() {
+			if _, err := w.write(Create, smallDocument(1), nil); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		huge, small := g.sizes()
+		if most := heavyBytes / (terms * termWeight); huge == 0 || huge > most || small != 1 {
+			t.Errorf("%d large effects and then %d small ones are proposed; want at most %d and one", huge, small, most)
+		}
+		for range clients {
+			g.apply(t)
+			synctest.Wait()
+		}
+		writes.Wait()
+		p := w.partition.Load()
+		if g.apply(t) != 0 || p.heavy.passed != 0 {
+			t.Error("a request is left at the gate")
+		}
+		if anew := p.heavy.anew.Load(); anew != 0 {
+			t.Errorf("the writer has computed the changes of %d huge documents", anew)
+		}
+	})
+}
+
+// sizes returns the number of large effects that are held, and of those after them.
+func (g *heldGroup) sizes() (huge, rest int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, h := range g.held {
+		if rest == 0 && len(h.effect.Rows) > heavyMin {
+			huge++
+		} else {
+			rest++
+		}
+	}
+	return huge, rest
+}
+
+// TestHugeDocumentWaitsForLock has a huge write wait for a key that a transaction holds,
+// which then commits a huge document itself: neither waits for the other at the gate,
+// nor does a small write of another key.
+func TestHugeDocumentWaitsForLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+		const terms = hugeTerms // Two do not pass together.
+		var other sync.WaitGroup
+		err := hugeHold(t.Context(), w, "h", terms, 1, func() {
+			other.Go(func() {
+				doc := hugeDocument("h", terms, 2).With("b", value.Int(1))
+				if _, err := w.write(Upsert, doc, nil); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			if p := w.partition.Load(); p.heavy.parked == 0 || p.intake.locks.parked != 1 {
+				t.Errorf("a weight of %d is parked, and %d requests", p.heavy.parked, p.intake.locks.parked)
+			}
+			if _, err := w.write(Create, smallDocument(1), nil); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		other.Wait()
+		if g := &w.partition.Load().heavy; g.passed != 0 || g.parked != 0 {
+			t.Errorf("a weight of %d is left after the gate, %d of it parked", g.passed, g.parked)
+		}
+		clean(t, w)
+	})
+}
+
+// TestHugeBatchIsEvaluatedAside stops the evaluation of a batch of huge documents, and
+// of a transaction that commits them, in the middle: small writes of other keys proceed,
+// and the writer does not compute the changes of the index.
+func TestHugeBatchIsEvaluatedAside(t *testing.T) {
+	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
+	key := w.container.Load().KeyOf(hugeDocument("h", 1, 1))
+	document := func(id string, round uint64) value.Value {
+		return hugeDocument("h", manyTerms, round).With("id", value.String(id))
+	}
+	batch := func(ctx context.Context, op Op, round uint64) error {
+		b := w.batchOf(key, Atomic)
+		for i, id := range []string{"h", "i", "j"} {
+			ask := Operation{Op: op, ID: id}
+			if op != Delete {
+				ask.Document = document(id, round+uint64(i))
+			}
+			b.Operations = append(b.Operations, BatchOperation{Operation: ask, Silent: true})
+		}
+		done, err := w.partition.Load().Batch(ctx, b)
+		if err == nil && done.Refused {
+			err = done.Results[0].Err
+		}
+		return err
+	}
+	script := func(ctx context.Context, round uint64) error {
+		_, err := w.hold(ctx, key, nil, func(h *Holding) error {
+			for i, id := range []string{"h", "i"} {
+				if _, err := h.Do(t.Context(), Operation{Op: Upsert, Document: document(id, round+uint64(i))}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	}
+	for name, do := range map[string]func(ctx context.Context) error{
+		"batch":  func(ctx context.Context) error { return batch(ctx, Upsert, 1) },
+		"again":  func(ctx context.Context) error { return batch(ctx, Upsert, 5) },
+		"script": func(ctx context.Context) error { return script(ctx, 9) },
+	} {
+		ctx := &stopContext{Context: t.Context(), stopped: make(chan struct{}), goOn: make(chan struct{})}
+		done := make(chan error, 1)
+		go func() { done <- do(ctx) }()
+		select {
+		case <-ctx.stopped:
+		case err := <-done:
+			t.Fatalf("%s: nothing was evaluated outside of the writer: %v", name, err)
+		}
+		for i := range 3 {
+			if _, err := w.write(Upsert, smallDocument(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(ctx.goOn)
+		if err := <-done; err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		clean(t, w)
+	}
+	if err := batch(t.Context(), Delete, 0); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, w)
+	if anew := w.partition.Load().heavy.anew.Load(); anew != 0 {
+		t.Errorf("the writer has computed the changes of %d huge documents", anew)
+	}
 }
 
 // TestRenumber has rows of posting lists change another document.

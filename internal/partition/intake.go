@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/decandb/decan/internal/status"
@@ -103,13 +104,13 @@ func (q *intake) newLock(keys *request) *keyLock {
 // logical returns the key of the 'q' row of the request's logical partition.
 func (r *request) logical() []byte { return storage.LogicalKey(nil, r.epk, r.hash) }
 
-// pass returns those of some requests that are not for locked keys. It parks the
-// others, and grants locks, in the order of the requests.
-func (l *keyLocks) pass(requests []*request) []*request {
+// pass divides requests into those that are not for locked keys, and those that it has
+// parked. It grants locks in the order of the requests.
+func (l *keyLocks) pass(requests []*request) (passed, parked []*request) {
 	if l.holders == 0 {
-		return requests
+		return requests, nil
 	}
-	passed := requests[:0]
+	passed = requests[:0]
 	for _, r := range requests {
 		key := r.logical()
 		lock := l.byKey[string(key)]
@@ -117,6 +118,7 @@ func (l *keyLocks) pass(requests []*request) []*request {
 		case lock != nil && lock != r.lock:
 			lock.parked = append(lock.parked, r)
 			l.parked++
+			parked = append(parked, r)
 			continue
 		case lock == nil && r.lock != nil && !r.lock.held && !r.lock.released:
 			if l.byKey == nil {
@@ -128,16 +130,16 @@ func (l *keyLocks) pass(requests []*request) []*request {
 		passed = append(passed, r)
 	}
 	clear(requests[len(passed):])
-	return passed
+	return passed, parked
 }
 
-// unlock releases a lock, or withdraws it if it was not granted. The requests that
-// wait for it come before all others.
-func (q *intake) unlock(lock *keyLock) {
+// unlock releases a lock, or withdraws it if it was not granted. It returns the requests
+// that have waited for it, which come before all others now.
+func (q *intake) unlock(lock *keyLock) (unparked []*request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if lock.released {
-		return
+		return nil
 	}
 	lock.released = true
 	q.locks.holders--
@@ -148,16 +150,17 @@ func (q *intake) unlock(lock *keyLock) {
 	lock.parked = nil
 	q.locks.parked -= len(parked)
 	if len(parked) == 0 {
-		return
+		return nil
 	}
 	if q.closed {
 		refuse(parked, errClosed())
-		return
+		return nil
 	}
-	q.queue = append(parked, q.queue...)
+	q.queue = append(slices.Clone(parked), q.queue...)
 	if !q.sealed {
 		q.startLocked()
 	}
+	return parked
 }
 
 // unpark returns all requests that wait for a lock, which do not wait any more.

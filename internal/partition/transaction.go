@@ -447,7 +447,7 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 		}
 		return m, nil
 	}
-	if op.terms() >= heavyTerms {
+	if op.terms() >= heavyTerms && tx.w == &tx.p.writer {
 		tx.p.heavy.anew.Add(1)
 	}
 	switch {

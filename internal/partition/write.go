@@ -221,13 +221,10 @@ func (p *Partition) written(op *operation) (Written, error) {
 // submit passes a request to the writer and waits until its result is certain. The
 // error says that it is not, or that the writer did not begin it.
 func (p *Partition) submit(ctx context.Context, r *request) error {
-	leave, err := p.pass(ctx, r)
-	if err != nil {
+	if err := p.pass(ctx, r); err != nil {
 		return err
 	}
-	if leave != nil {
-		defer r.passed(leave)
-	}
+	defer p.passed(r)
 	if err := p.enqueue(r); err != nil {
 		return err
 	}
@@ -306,7 +303,8 @@ type request struct {
 	lock       *keyLock             // of the Holding that makes the request; nil if none does
 	aside      func(*request) error // the writer calls it instead of the operations; may be nil
 
-	size    int // of the documents in bytes, as received; zero if unknown
+	passing *passing // at the gate; nil for a light request
+	size    int      // of the documents in bytes, as received; zero if unknown
 	work    Work
 	working context.Context   // of the work in progress; nil if there is none
 	endWork func(error) error // ends it

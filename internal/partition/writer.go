@@ -67,20 +67,30 @@ func (p *Partition) run(idle chan struct{}) {
 // take returns the requests to serve. There are none if they have to wait, or if there
 // is other work only. It returns false if the goroutine has to end.
 func (p *Partition) take() (requests []*request, more bool) {
+	requests, parked, more := p.dequeue()
+	if len(parked) > 0 {
+		p.heavy.park(parked)
+	}
+	return requests, more
+}
+
+// dequeue is take that also returns the requests that it has parked.
+func (p *Partition) dequeue() (requests, parked []*request, more bool) {
 	p.intake.mu.Lock()
 	defer p.intake.mu.Unlock()
 	takes := len(p.intake.queue) > 0 && !p.intake.sealed
 	if !takes && p.intake.order == nil && len(p.writer.overlay.flights) == 0 && !p.sweepingLocked() {
 		p.intake.running = false
-		return nil, false
+		return nil, nil, false
 	}
 	if !takes {
-		return nil, true
+		return nil, nil, true
 	}
 	// The two slices are swapped: the next call reuses this one.
 	requests = p.intake.queue
 	p.intake.queue, p.intake.spare = p.intake.spare[:0], requests
-	return p.intake.locks.pass(requests), true
+	requests, parked = p.intake.locks.pass(requests)
+	return requests, parked, true
 }
 
 // serve evaluates one request and proposes its effect.
