@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

@@ -10,11 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"

@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Child is one half of a partition while it is made: a checkpoint of the
-// parent's store, out of which the rows of the other half are taken while it
-// follows what the parent writes. Nobody serves from it before the split is
-// done. It belongs to one goroutine.
+// Child is one half of a partition while it is made: a checkpoint of the parent's store.
+// It removes the rows of the other half while it follows the effects of the parent. No
+// request reaches it before the split is done. It belongs to one goroutine.
 type Child struct {
 	split *Split
 	side  side
@@ -27,12 +25,12 @@ type Child struct {
 	tail  *tail
 	gone  *storage.Numbers // of the documents of the other half, once known
 
-	// unsynced is how many bytes were applied since the last sync.
+	// unsynced is the number of bytes that were applied since the last sync.
 	unsynced int
-	busy     int64 // what the parent had served at the last look
+	busy     int64 // calls that the parent had served at the last look
 }
 
-// side is the half of the range that a child has.
+// side is the half of the range of a child.
 type side int
 
 const (
@@ -41,20 +39,20 @@ const (
 )
 
 const (
-	// trimBytes is how much one step of a trim reads or writes: a millisecond
-	// or two.
+	// trimBytes is the number of bytes that one step of a trim reads or writes, which
+	// takes a millisecond or two.
 	trimBytes = 256 << 10
-	// followBytes is how much is applied to a child in one batch, and how much
-	// may wait for a sync before the parent is sealed.
+	// followBytes is the size of a batch that is applied to a child, and the greatest
+	// number of bytes that wait for a sync before the parent is sealed.
 	followBytes = 1 << 20
-	// sealBytes is how much may be left to follow when the parent is sealed, and
-	// catchUpsMax how often a child tries to come that near to a parent that
-	// writes as fast as it follows.
+	// sealBytes is the number of bytes that a child may still have to follow when the
+	// parent is sealed. catchUpsMax is the number of attempts to come that close to a
+	// parent that writes as fast as the child follows.
 	sealBytes   = 256 << 10
 	catchUpsMax = 50
 )
 
-// LeftOut returns the bounds of the documents that a child does not have, for
+// LeftOut returns the bounds of the documents of the other child, for
 // [storage.Store.CheckpointWithout].
 func (s *Split) LeftOut(own resource.Partition) (low, high []byte) {
 	return s.foreign(s.sideOf(own), storage.FamilyDocument)
@@ -67,8 +65,7 @@ func (s *Split) sideOf(own resource.Partition) side {
 	return right
 }
 
-// foreign returns the bounds of what the other side has of a family that is
-// ordered by EPK.
+// foreign returns the bounds of the other side in a family that is ordered by EPK.
 func (s *Split) foreign(own side, f storage.Family) (low, high []byte) {
 	low, high = f.Bounds()
 	cut := append([]byte{byte(f)}, s.bound...)
@@ -78,8 +75,8 @@ func (s *Split) foreign(own side, f storage.Family) (low, high []byte) {
 	return low, cut
 }
 
-// Adopt makes a child of a checkpoint of the parent that was taken since Split.
-// The store stays the caller's. It is not synced before [Child.Follow] ends.
+// Adopt makes a child from a checkpoint of the parent that was taken after Split. The
+// store belongs to the caller. It is not synced before [Child.Follow] ends.
 func (s *Split) Adopt(store *storage.Store, own resource.Partition) (*Child, error) {
 	c := &Child{split: s, side: s.sideOf(own), store: store}
 	c.tail = s.tails[c.side]
@@ -100,7 +97,7 @@ func (c *Child) adopt(own resource.Partition) error {
 	if err != nil {
 		return err
 	}
-	// Its numbers begin anew, because they have an ordinal of their own.
+	// Its document numbers begin at zero, because they have another ordinal.
 	c.state = layout.State{LSN: before.LSN, TS: before.TS, Purged: before.Purged, Excludes: before.Excludes}
 	batch := c.store.NewBatch()
 	defer batch.Close()
@@ -124,21 +121,22 @@ func (c *Child) adopt(own resource.Partition) error {
 	return c.store.ApplyNoSync(batch)
 }
 
-// How the rows of each family leave a child that must not have them.
+// How foreign rows of each family are removed from a child.
 var (
-	// keyed begin with an EPK: they go as one range.
+	// keyed begin with an EPK: one range deletion removes them.
 	keyed = []storage.Family{storage.FamilyDocument, storage.FamilyLogical, storage.FamilyUnique}
-	// numbered name one document: those of foreign numbers go one by one.
+	// numbered have a document number: those of foreign documents are deleted one by
+	// one.
 	numbered = []storage.Family{storage.FamilyFeed, storage.FamilyVector, storage.FamilyExpiry}
-	// listed are posting lists, out of which foreign numbers are taken. Those of
-	// prefixes, which begin with a part of an EPK, have mostly gone as ranges.
+	// listed are posting lists, from which foreign numbers are removed. Range deletions
+	// have removed most lists of prefixes, which begin with a part of an EPK.
 	listed = []storage.Family{storage.FamilyPrefix, storage.FamilyTerm}
-	// FamilyRID says which numbers those are, rows of FamilyComplete whose they are;
-	// FamilyMeta is written anew.
+	// FamilyRID tells which numbers are foreign, and a row of FamilyComplete has its
+	// key; FamilyMeta is rewritten.
 )
 
-// foreignPrefixes returns the bounds of the posting lists of one level's prefixes
-// that the other side has alone. The one list that spans the cut is in neither.
+// foreignPrefixes returns the bounds of the posting lists of prefixes of a level that
+// only the other side has. They exclude a list that spans the cut.
 func (c *Child) foreignPrefixes(level int) (low, high []byte) {
 	cut := make([]byte, level*layout.LevelBytes)
 	copy(cut, c.split.bound)
@@ -153,14 +151,14 @@ func (c *Child) foreignPrefixes(level int) (low, high []byte) {
 	return at, storage.PrefixKey(nil, level+1, "")
 }
 
-// Follow trims the child and has it catch up with the parent. It calls caughtUp
-// once, when the trim is over and little is left to follow, and returns when the
-// parent is sealed and all its effects are applied and synced here, with the
-// first error otherwise. The context ends it.
+// Follow trims the child and follows the parent. It calls caughtUp once, when the trim
+// is complete and few effects are left to follow. It returns when the parent is sealed
+// and all its effects are applied and synced in the child, or with the first error. The
+// end of ctx is an error.
 func (c *Child) Follow(ctx context.Context, caughtUp func()) (err error) {
 	defer func() {
 		if err != nil {
-			c.tail.abandon() // Nobody takes from it: the parent must not wait.
+			c.tail.abandon() // The parent must not wait for it.
 			err = fmt.Errorf("follow partition %s: %w", c.split.parent.own.ID, err)
 		}
 	}()
@@ -187,8 +185,8 @@ func (c *Child) Follow(ctx context.Context, caughtUp func()) (err error) {
 	return nil
 }
 
-// trim takes the rows of the other side out of every family, in small steps
-// between which the parent is served and followed.
+// trim removes the rows of the other side from every family, in small steps between
+// which the parent serves and is followed.
 func (c *Child) trim(ctx context.Context) error {
 	if err := c.sum(ctx); err != nil {
 		return err
@@ -217,8 +215,7 @@ func (c *Child) trim(ctx context.Context) error {
 	return nil
 }
 
-// steps calls step until there is nowhere to go on, and applies what it put into
-// the batch.
+// steps calls step from low until it returns nil, and applies its batches.
 func (c *Child) steps(ctx context.Context, low []byte, step func(low []byte, b *storage.Batch) (next []byte, err error)) error {
 	batch := c.store.NewBatch()
 	defer batch.Close()
@@ -241,8 +238,8 @@ func (c *Child) steps(ctx context.Context, low []byte, step func(low []byte, b *
 	return nil
 }
 
-// turn does one step when the other child does none. While the parent serves, it
-// then leaves the processor for as long as the step took.
+// turn calls step while the other child makes none. While the parent serves requests, it
+// pauses afterwards for as long as the step took.
 func (c *Child) turn(ctx context.Context, step func() error) error {
 	select {
 	case c.split.trimming <- struct{}{}:
@@ -265,8 +262,8 @@ func (c *Child) turn(ctx context.Context, step func() error) error {
 	return err
 }
 
-// sum counts the documents and bytes of the child as it began. What it follows
-// meanwhile is added apart, so the rows are read from a snapshot.
+// sum counts the documents and bytes of the child at the beginning. It reads a snapshot,
+// because follow adds those of the effects.
 func (c *Child) sum(ctx context.Context) error {
 	snapshot := c.store.Snapshot()
 	low, high := storage.FamilyLogical.Bounds()
@@ -290,8 +287,8 @@ func (c *Child) sum(ctx context.Context) error {
 	return errors.Join(err, snapshot.Close())
 }
 
-// numbers finds the numbers of the documents of the other side and removes the
-// rows that say where those are.
+// numbers finds the numbers of the documents of the other side, and deletes their
+// number rows.
 func (c *Child) numbers(ctx context.Context) error {
 	var gone storage.NumbersBuilder
 	low, high := storage.FamilyRID.Bounds()
@@ -312,7 +309,7 @@ func (c *Child) numbers(ctx context.Context) error {
 	return err
 }
 
-// owns reports whether a row is the child's, by its key behind the family.
+// owns reports whether a row belongs to the child, by its key without the family.
 func (c *Child) owns(suffix []byte) bool {
 	return (bytes.Compare(suffix, c.split.bound) < 0) == (c.side == left)
 }
@@ -345,7 +342,7 @@ func (c *Child) trimComplete(ctx context.Context) error {
 	})
 }
 
-// numberIn returns which document a row is of.
+// numberIn returns the number of the document of a row.
 func numberIn(f storage.Family, key, value []byte) (number uint64, err error) {
 	switch f {
 	case storage.FamilyVector:
@@ -361,9 +358,8 @@ func numberIn(f storage.Family, key, value []byte) (number uint64, err error) {
 	return number, err
 }
 
-// catchUp applies what the parent has written. The last of it is synced, and so
-// is each portion that has grown large, or everything when sync is set. It
-// reports whether more can come.
+// catchUp applies the effects of the parent. It syncs if there are no more, if many
+// bytes are not synced, or if sync is set. It reports whether more may come.
 func (c *Child) catchUp(sync bool) (more bool, err error) {
 	effects, more, err := c.tail.take()
 	if err != nil {
@@ -387,7 +383,7 @@ func (c *Child) catchUp(sync bool) (more bool, err error) {
 	return more, c.apply(batch, sync || !more)
 }
 
-// apply commits a batch with the counters behind it.
+// apply commits a batch with the state after it.
 func (c *Child) apply(batch *storage.Batch, sync bool) error {
 	defer batch.Reset()
 	if err := batch.Set(storage.MetaKey(nil, layout.MetaState), c.state.Append(nil)); err != nil {
@@ -400,8 +396,8 @@ func (c *Child) apply(batch *storage.Batch, sync bool) error {
 	return c.store.ApplyNoSync(batch)
 }
 
-// follow adds an effect of the parent to a batch: its rows when they are of this
-// side, and its LSN in any case.
+// follow adds an effect of the parent to a batch: its rows if they are of this side, and
+// its LSN always.
 func (c *Child) follow(batch *storage.Batch, e *replication.Effect) error {
 	if e.LSN <= c.state.LSN && e.LSN != 0 {
 		return nil // The checkpoint has it.
@@ -429,8 +425,8 @@ func (c *Child) follow(batch *storage.Batch, e *replication.Effect) error {
 	return err
 }
 
-// ownsEffect reports whether the logical key of an effect is on this side. One that
-// changes no more than the marks of purges has none, and no rows of either side.
+// ownsEffect reports whether the key of an effect is on this side. An effect that changes
+// only the marks of purges has no key, and no rows of either side.
 func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
 	owned, foreign, marks := 0, 0, false
 	err = storage.ReadRows(e.Rows, func(r storage.Row) error {
@@ -455,9 +451,9 @@ func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
 	return owned > 0, err
 }
 
-// followMeta takes over what an effect says of the whole partition: its time,
-// the complete paths, which what is complete in both halves is in each, and the
-// marks of purges, which may reach beyond the half.
+// followMeta adopts the meta rows of an effect: the time, the complete paths, which are
+// complete in each half as well, the list of the complete feed, and the marks of
+// purges, which may extend beyond the half.
 func (c *Child) followMeta(batch *storage.Batch, r storage.Row) error {
 	switch name := string(r.Key[1:]); name {
 	case layout.MetaState:

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"

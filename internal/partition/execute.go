@@ -10,10 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/partition/check"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"

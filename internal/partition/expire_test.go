@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"

@@ -8,12 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/decandb/decan/internal/partition/layout"
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"

@@ -5,33 +5,32 @@ import (
 	"errors"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
 )
 
-// The complete feed has every version of every document, deletions included, in
-// 'v' rows that are written while the container keeps them. They leave in the
-// effects of later writes: at the front of the feed, when their time is over.
-// From which position on nothing is missing is in one row, so that a reader is
-// told when it comes too late.
+// The complete feed has every version of every document, deletions included, in 'v'
+// rows, which are written while the container keeps all versions. Effects of later
+// writes delete the oldest of them when their time is over. One row tells from which
+// position on the feed has every change, so that a reader that comes too late gets an
+// error.
 
-// remembered is a change that a transaction will write.
+// remembered is a row of the complete feed that a transaction will write.
 type remembered struct {
 	seq uint32
 	row []byte
 }
 
-// joined are the lists of two neighbours, low and high, that become one partition.
-// One that has none has everything behind its last LSN.
+// joined returns the list of the child of two adjacent partitions. A parent without a
+// list has every change after its last LSN.
 func joined(low, high *Partition, lowest, highest parting) layout.KeptList {
 	var both layout.KeptList
 	for _, side := range []struct {
 		p *Partition
 		parting
 	}{{low, lowest}, {high, highest}} {
-		// A part of a list may reach beyond the range: a split leaves it as it is.
+		// After a split, a list can have parts beyond the range of the partition.
 		own := side.p.own.Range
 		if len(side.kept) == 0 {
 			both = append(both, layout.Kept{Max: own.Max.Canonical(), After: side.state.LSN})
@@ -51,17 +50,16 @@ func joined(low, high *Partition, lowest, highest parting) layout.KeptList {
 	return both
 }
 
-// keeping is what the writer knows of the complete feed behind all effects on
-// their way.
+// keeping is the writer's state of the complete feed after all proposed effects.
 type keeping struct {
 	known bool
 	list  layout.KeptList
-	rows  bool         // there may be rows from front on
-	front resource.LSN // nothing is left before it
-	next  int64        // the row at the front is not older than that
+	rows  bool         // there may be rows at front or after it
+	front resource.LSN // there are no rows before it
+	next  int64        // the first row is not older than this time
 }
 
-// remember notes a change for the complete feed, when the container keeps it.
+// remember adds a change to the complete feed, if the container keeps all versions.
 func (tx *transaction) remember(op *operation, before *current, v layout.Version) {
 	if tx.retention == 0 || tx.w != &tx.p.writer {
 		return
@@ -81,12 +79,13 @@ func (tx *transaction) remember(op *operation, before *current, v layout.Version
 	tx.revisions = append(tx.revisions, remembered{seq: v.Seq, row: e.Append(nil)})
 }
 
-// dropMax is how many rows of the complete feed a write takes away for each that
-// it adds, and beyond that: what is over is gone after half as many writes.
+// dropMax is the number of old rows of the complete feed that a write deletes for each
+// row that it adds, and once more: old rows are deleted after half as many writes as
+// have added them.
 const dropMax = 2
 
-// complete writes the entries of a transaction, and takes away some whose time is
-// over. The result is what the writer knows behind it.
+// complete writes the entries of a transaction, and deletes some whose time is over. It
+// returns the state after the effect.
 func (b *builder) complete(tx *transaction) keeping {
 	k := b.writer.keeping
 	retention := tx.retention
@@ -117,9 +116,9 @@ func (b *builder) complete(tx *transaction) keeping {
 	return k
 }
 
-// keptBefore returns the list behind an effect of a container that keeps all
-// versions: the first such effect begins it, whatever it changes, or a reader at
-// the LSN in front of it would seem to be too late.
+// keptBefore returns the list after an effect of a container that keeps all versions.
+// The first such effect begins it, whatever the effect changes: otherwise a reader at
+// the LSN before it would be refused as too late.
 func (p *Partition) keptBefore(list layout.KeptList, lsn resource.LSN) layout.KeptList {
 	if len(list) > 0 {
 		return list
@@ -127,8 +126,7 @@ func (p *Partition) keptBefore(list layout.KeptList, lsn resource.LSN) layout.Ke
 	return layout.KeptList{{Max: p.own.Range.Max.Canonical(), After: lsn - 1}}
 }
 
-// drop takes rows away at the front of the complete feed, and says in k how far
-// it has come.
+// drop deletes the oldest rows of the complete feed, and updates k.
 func (b *builder) drop(tx *transaction, k *keeping, horizon int64, all bool) (err error) {
 	most := dropMax * (1 + int(tx.versions))
 	list := append(layout.KeptList(nil), k.list...)
@@ -145,7 +143,7 @@ func (b *builder) drop(tx *transaction, k *keeping, horizon int64, all bool) (er
 		if err != nil {
 			return err
 		}
-		// What one LSN has brought goes together, since a list knows only LSNs.
+		// Rows of one LSN are deleted together, because a list has LSNs only.
 		if !all && e.TS >= horizon || gone >= most && resource.LSN(at) != last {
 			k.front, k.next, k.list = resource.LSN(at), e.TS, list
 			return nil
@@ -159,15 +157,13 @@ func (b *builder) drop(tx *transaction, k *keeping, horizon int64, all bool) (er
 		last = resource.LSN(at)
 		gone++
 	}
-	// Effects on their way may have brought more, not older than the last second
-	// or so.
+	// Proposed effects can have added rows, which are about a second old at most.
 	k.front, k.next, k.list = tx.now.LSN+1, tx.now.TS, list
 	k.rows = tx.next.LSN > tx.now.LSN+1
 	return nil
 }
 
-// kept writes the row that says behind which LSNs nothing is missing, if it
-// differs.
+// kept writes the row of the list if it differs.
 func (b *builder) kept(before, after layout.KeptList) {
 	w := b.writer
 	w.key = storage.MetaKey(w.key[:0], layout.MetaKept)
@@ -183,7 +179,7 @@ func (b *builder) kept(before, after layout.KeptList) {
 	}
 }
 
-// knowKept finds out what the complete feed has, when the writer does not know.
+// knowKept reads the state of the complete feed, if the writer does not have it.
 func (p *Partition) knowKept(now *published) error {
 	k := &p.writer.keeping
 	if k.known {

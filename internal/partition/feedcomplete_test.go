@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/check"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"

@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/pacing"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )

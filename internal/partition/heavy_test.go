@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/patch"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"

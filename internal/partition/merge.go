@@ -8,34 +8,33 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Merge is the parents' side of a merge under way. Cluster drives it: BeginMerge,
-// then a checkpoint of one parent's store and Adopt, [Merged.Follow] in the
-// background until it has caught up, Seal, the catalog's commit, and at the end
-// Done, Cancel or Suspend. docs/merge.md has the walk.
+// Merge is the parents' side of a merge in progress. Cluster calls BeginMerge, makes a
+// checkpoint of one parent's store and calls Adopt, calls [Merged.Follow] in the
+// background until it has caught up, then Seal, commits to the catalog, and calls Done,
+// Cancel or Suspend. docs/merge.md describes the steps.
 type Merge struct {
 	parents [2]*handover // in the order of their ranges, one tail each
 }
 
-// merging is what becomes of a partition in a merge.
+// merging is what happens to a partition in a merge.
 const merging = "merged"
 
+// purging is the error of a merge while documents of a parent are purged.
 func purging(id resource.PartitionID) error {
 	return status.New(status.CodeConflict, 0, "Documents of partition %s that were deleted by their partition key are being cleared away. It can be merged afterwards.", id)
 }
 
-// BeginMerge begins to merge two neighbours: from one point in the order of each
-// one's effects on they are kept for the child. What it answers with Conflict has
-// changed nothing: one of them is being split or merged, its index rebuilt or its
-// documents purged, from which a merge keeps apart; a purge that comes later ends
-// the merge. A change of the policy that comes later waits
-// for the end of the merge.
+// BeginMerge begins to merge two adjacent partitions: from one point in the order of its
+// effects on, each keeps them for the child. The error is Conflict, with no change,
+// while one of them is split or merged, its index is rebuilt or its documents are
+// purged. A later purge ends the merge. A later change of the policy waits for the end
+// of the merge.
 func BeginMerge(ctx context.Context, low, high *Partition) (*Merge, error) {
 	m := new(Merge)
 	for i, p := range []*Partition{low, high} {
@@ -59,70 +58,70 @@ func (m *Merge) Seal(ctx context.Context) error {
 	return errors.Join(err, <-second)
 }
 
-// Cancel undoes the merge: both parents serve on as if there had been none.
+// Cancel undoes the merge: both parents serve as before.
 func (m *Merge) Cancel() {
 	for _, h := range m.parents {
 		h.Cancel()
 	}
 }
 
-// Done ends both parents, whose child owns their ranges now: requests that wait,
-// and all that come, get PartitionMoved. Readers under way finish.
+// Done ends both parents, because their child owns their ranges now. Waiting and later
+// requests get PartitionMoved. Reads in progress finish.
 func (m *Merge) Done() {
 	for _, h := range m.parents {
 		h.Done()
 	}
 }
 
-// Suspend ends the writes of both parents when nobody knows whether their child
-// owns their ranges: requests that wait, and all that come, get err. Reads go on.
+// Suspend ends the writes of both parents when it is unknown whether their child owns
+// their ranges. Waiting and later writes get err. Reads continue.
 func (m *Merge) Suspend(err *status.Error) {
 	for _, h := range m.parents {
 		h.Suspend(err)
 	}
 }
 
-// Resume ends a Suspend whose child does not own the ranges: Cancel is next.
+// Resume ends a Suspend if the child does not own the ranges. The caller calls Cancel
+// next.
 func (m *Merge) Resume() {
 	for _, h := range m.parents {
 		h.Resume()
 	}
 }
 
-// Merged is the child of a merge while it is made: a checkpoint of one parent's
-// store, into which the rows of the other are copied while it follows what both
-// write. Nobody serves from it before the merge is done. It belongs to one
-// goroutine.
+// Merged is the child of a merge while it is made: a checkpoint of one parent's store.
+// The rows of the other parent are copied into it while it follows the effects of both.
+// No request reaches it before the merge is done. It belongs to one goroutine.
 type Merged struct {
 	merge *Merge
 	own   resource.Partition
 	store *storage.Store
 
 	base  int             // the parent whose checkpoint the store was
-	lsns  [2]resource.LSN // of the last effect of each parent that is here or will be copied
+	lsns  [2]resource.LSN // of the last effect of each parent that the child has or will copy
 	copy  copying
 	batch *storage.Batch
-	// unsynced is how many bytes were applied since the last sync.
+	// unsynced is the number of bytes that were applied since the last sync.
 	unsynced int
-	busy     int64 // what the parents had served at the last look
+	busy     int64 // calls that the parents had served at the last look
 }
 
-// copying is how far the rows of the other parent have come over: all below low,
-// in the order of keys.
+// copying is the progress of the copy of the other parent's rows: all rows below low, in
+// the order of copied, have been copied.
 type copying struct {
 	low  []byte
 	done bool
 }
 
-// copied are the families whose rows come over; FamilyMeta is written anew.
+// copied are the families that are copied, in this order. FamilyMeta is rewritten.
 var copied = []storage.Family{
 	storage.FamilyDocument, storage.FamilyFeed, storage.FamilyPrefix, storage.FamilyVector,
 	storage.FamilyLogical, storage.FamilyRID, storage.FamilyTerm, storage.FamilyUnique, storage.FamilyComplete, storage.FamilyExpiry,
 }
 
-// Adopt makes a child of a checkpoint of one parent, the base, that was taken
-// since BeginMerge. The store stays the caller's. It is not synced before
-// [Merged.Follow] ends.
+// Adopt makes a child from a checkpoint of one parent, the base, that was taken after
+// BeginMerge. The store belongs to the caller. It is not synced before [Merged.Follow]
+// ends.
 func (m *Merge) Adopt(store *storage.Store, own resource.Partition, base resource.PartitionID) (*Merged, error) {
 	c := &Merged{merge: m, own: own, store: store}
 	if m.parents[1].parent.own.ID == base {
@@ -141,7 +140,7 @@ func (c *Merged) adopt() error {
 		return err
 	}
 	c.lsns[c.base] = before.LSN
-	// Every step of the copy reads a state that has at least this one's effects.
+	// Every step of the copy reads a state that has the effects of this one at least.
 	other, err := c.other().acquire()
 	if err != nil {
 		return err
@@ -154,17 +153,17 @@ func (c *Merged) adopt() error {
 // other is the parent whose rows are copied.
 func (c *Merged) other() *Partition { return c.merge.parents[1-c.base].parent }
 
-// Follow copies the rows of the other parent and has the child catch up with both.
-// It calls caughtUp once, when all is copied and little is left to follow, and
-// returns when both parents are sealed and the child has and synced all of theirs,
-// with the first error otherwise. The context ends it.
+// Follow copies the rows of the other parent and follows both parents. It calls caughtUp
+// once, when the copy is complete and few effects are left to follow. It returns when
+// both parents are sealed and all their effects are applied and synced in the child, or
+// with the first error. The end of ctx is an error.
 func (c *Merged) Follow(ctx context.Context, caughtUp func()) (err error) {
 	c.batch = c.store.NewBatch()
 	defer func() {
 		err = errors.Join(err, c.batch.Close())
 		if err != nil {
 			for _, h := range c.merge.parents {
-				h.tails[0].abandon() // Nobody takes from it: the parent must not wait.
+				h.tails[0].abandon() // The parent must not wait for it.
 			}
 			err = fmt.Errorf("merge into partition %s: %w", c.own.ID, err)
 		}
@@ -173,7 +172,7 @@ func (c *Merged) Follow(ctx context.Context, caughtUp func()) (err error) {
 		return err
 	}
 	more := true
-	for n := 0; more && (n == 0 || n < catchUpsMax && c.behind() > sealBytes); n++ {
+	for n := 0; more && (n == 0 || n < catchUpsMax && c.lag() > sealBytes); n++ {
 		if more, err = c.catchUp(true); err != nil {
 			return err
 		}
@@ -190,12 +189,12 @@ func (c *Merged) Follow(ctx context.Context, caughtUp func()) (err error) {
 	return c.finish()
 }
 
-// behind is how many bytes wait of the parent of which more do.
-func (c *Merged) behind() int {
+// lag returns the number of bytes that wait in the longer tail.
+func (c *Merged) lag() int {
 	return max(c.merge.parents[0].tails[0].size(), c.merge.parents[1].tails[0].size())
 }
 
-// wait returns when there is something to follow.
+// wait waits until there are effects to follow.
 func (c *Merged) wait(ctx context.Context) error {
 	select {
 	case <-c.merge.parents[0].tails[0].grown:
@@ -206,11 +205,11 @@ func (c *Merged) wait(ctx context.Context) error {
 	return nil
 }
 
-// copyRows copies everything of the other parent, in small steps between which the
-// parents are served and followed. Each step reads what is published when it
-// begins: so no snapshot is held, and what has to be followed does not grow with
-// the size of the copy. It leaves the compactions of the child time: a child that is
-// handed over with many tables to sort would soon have its writers wait.
+// copyRows copies all rows of the other parent, in small steps between which the parents
+// serve and are followed. Each step reads the state that is published when it begins, so
+// no snapshot is held for long, and the number of effects to follow does not grow with
+// the size of the copy. It waits for the compactions of the child: otherwise writers of
+// the child would soon wait for them.
 func (c *Merged) copyRows(ctx context.Context) error {
 	for _, f := range copied {
 		low, high := f.Bounds()
@@ -243,8 +242,8 @@ func (c *Merged) copyRows(ctx context.Context) error {
 	return nil
 }
 
-// step copies the next rows of a family and returns where to go on, nil at its
-// end.
+// step copies the next rows of a family and returns the key at which to continue, nil at
+// the end.
 func (c *Merged) step(low, high []byte) (next []byte, err error) {
 	p := c.other()
 	now, err := p.acquire()
@@ -259,7 +258,7 @@ func (c *Merged) step(low, high []byte) (next []byte, err error) {
 	return next, c.apply(false)
 }
 
-// rest leaves the processor for as long as a step took, while a parent serves.
+// rest pauses for as long as a step took, if a parent has served requests meanwhile.
 func (c *Merged) rest(ctx context.Context, took time.Duration) error {
 	served := int64(0)
 	for _, h := range c.merge.parents {
@@ -273,10 +272,10 @@ func (c *Merged) rest(ctx context.Context, took time.Duration) error {
 	return pause(ctx, took)
 }
 
-// crowdedPause is how long a copy waits until it looks at the tables of its child again.
+// crowdedPause is the time between two looks at the backlog of the child's compactions.
 const crowdedPause = 20 * time.Millisecond
 
-// pause waits. The context ends it.
+// pause waits. It returns the cause of the end of ctx if that comes first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -287,8 +286,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// catchUp applies what the parents have written. The last of it is synced, or
-// everything when sync is set. It reports whether more can come.
+// catchUp applies the effects of the parents. It syncs if many bytes are not synced, or if
+// sync is set. It reports whether more may come.
 func (c *Merged) catchUp(sync bool) (more bool, err error) {
 	c.batch.Reset()
 	for i, h := range c.merge.parents {
@@ -311,8 +310,8 @@ func (c *Merged) catchUp(sync bool) (more bool, err error) {
 	return more, c.apply(sync)
 }
 
-// follow adds an effect of a parent to the batch: all its rows of the base, and of
-// the other those that the copy has passed. The copy will find the rest.
+// follow adds an effect of a parent to the batch: all rows if the parent is the base, and
+// otherwise those that the copy has passed. The copy reads the others later.
 func (c *Merged) follow(parent int, e *replication.Effect) error {
 	if e.LSN <= c.lsns[parent] && e.LSN != 0 {
 		return nil
@@ -324,7 +323,7 @@ func (c *Merged) follow(parent int, e *replication.Effect) error {
 	return storage.ReadRows(e.Rows, func(r storage.Row) error {
 		switch {
 		case r.Kind == storage.RowDeleteRange:
-			return fmt.Errorf("it deletes a range from %x on", r.Key) // None does, and the copy may stand inside.
+			return fmt.Errorf("it deletes a range from %x on", r.Key) // No effect does; the copy could be inside of the range.
 		case r.Key[0] == byte(storage.FamilyMeta):
 			return nil
 		case parent != c.base && !c.copy.done && bytes.Compare(r.Key, c.copy.low) >= 0:
@@ -334,8 +333,8 @@ func (c *Merged) follow(parent int, e *replication.Effect) error {
 	})
 }
 
-// apply commits the batch and empties it. It syncs when told to, and when much
-// has been applied without.
+// apply commits the batch and empties it. It syncs if sync is set, or if many bytes are
+// not synced.
 func (c *Merged) apply(sync bool) error {
 	defer c.batch.Reset()
 	if c.unsynced += c.batch.Len(); !sync && c.unsynced <= followBytes {
@@ -345,8 +344,8 @@ func (c *Merged) apply(sync bool) error {
 	return c.store.Apply(c.batch)
 }
 
-// finish writes what the child is, now that both parents are sealed and all of
-// theirs is here, and syncs it.
+// finish writes the meta rows of the child and syncs it. Both parents are sealed, and the
+// child has all of their effects.
 func (c *Merged) finish() error {
 	var last [2]parting
 	for i, h := range c.merge.parents {
@@ -360,7 +359,7 @@ func (c *Merged) finish() error {
 	}
 	for i, h := range c.merge.parents {
 		if last[i].state.Purged != 0 {
-			return purging(h.parent.own.ID) // They have been marked meanwhile.
+			return purging(h.parent.own.ID) // The purge came during the merge.
 		}
 	}
 	if !last[0].policy.Equal(last[1].policy) {
@@ -373,7 +372,7 @@ func (c *Merged) finish() error {
 	return c.apply(true)
 }
 
-// parting is what a sealed parent leaves besides its rows.
+// parting is the final state of a sealed parent, without its rows.
 type parting struct {
 	state  layout.State
 	paths  layout.PathSet
@@ -402,7 +401,7 @@ func (c *Merged) describe(last [2]parting) error {
 	}
 	low, high := &last[0], &last[1]
 	known := layout.MergeMark{LSN: max(low.state.LSN, high.state.LSN), TS: max(low.state.TS, high.state.TS)}
-	// Its numbers begin anew, because they have an ordinal of their own.
+	// Its document numbers begin at zero, because they have another ordinal.
 	sum := layout.State{
 		LSN:   known.LSN + 1,
 		Items: low.state.Items + high.state.Items,
@@ -417,7 +416,7 @@ func (c *Merged) describe(last [2]parting) error {
 		c.batch.Set(storage.MetaKey(nil, layout.MetaMerged), known.Append(nil)),
 		c.other().config.putCatalog(c.batch),
 		c.batch.Delete(storage.MetaKey(nil, layout.MetaPathsNext)),
-		c.batch.Delete(storage.MetaKey(nil, layout.MetaPurges)), // The checkpoint may have some that are gone.
+		c.batch.Delete(storage.MetaKey(nil, layout.MetaPurges)), // The checkpoint can have some that were removed later.
 	)
 	parents := c.merge.parents
 	if parents[0].parent.config.Container().Retention > 0 {
@@ -427,7 +426,7 @@ func (c *Merged) describe(last [2]parting) error {
 		err = errors.Join(err, c.batch.Delete(storage.MetaKey(nil, layout.MetaKept)))
 	}
 	complete := low.paths.And(high.paths)
-	switch { // What no document lacks is complete.
+	switch { // A parent without documents does not count.
 	case low.state.Items == 0:
 		complete = high.paths
 	case high.state.Items == 0:

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"

@@ -1,29 +1,29 @@
-// Package partition is the heart: one key range of one container, with its
-// documents, their index, their feed entries and their counters. Cluster opens
-// a partition on a store and a replication group, and engine sends it requests
-// for keys of its range.
+// Package partition is one key range of one container: its documents, their index, their
+// feed entries and their counters. Cluster opens a partition on a store and a replication
+// group, and engine sends it requests for keys of its range.
 //
 // Learn [Partition] first, with [Partition.Write], [Partition.Read] and
-// [Partition.Query]. A write is evaluated by the partition's one writer into an
-// effect, the exact rows to change; the group orders the effects and hands them
-// back to [Partition.Apply], which commits them. Reads use the snapshot that
-// was published after the last commit, and take no lock. [check.Run] verifies all
-// of the below from the bytes alone.
+// [Partition.Query]. The partition's one writer evaluates a write into an effect, the
+// exact rows to change. The group orders the effects and passes them to
+// [Partition.Apply], which commits them. Reads use the snapshot that was published after
+// the last commit, and take no lock.
+//
+// Package layout has the formats of rows, scan the reading, and check the judge, which
+// verifies the invariants below from the bytes alone.
 //
 // # Invariants
 //
 //   - I1: Apply reads no clock and nothing random. Same effects, same rows.
 //   - I2: a document, its index terms, its feed entry, its number and the
 //     counters change in one batch.
-//   - I4: only keys of the partition's range in its generation are served;
-//     everything else is PartitionMoved.
+//   - I4: the partition serves only keys of its range in its generation; the error for
+//     others is PartitionMoved.
 //   - I5: LSNs rise by one per effect that changes documents.
-//   - I9: what is answered or read is durable.
+//   - I9: results of writes and reads are durable.
 //   - Each live document has exactly one row in 'd', one in 'r' and one in 'f'.
 //
-// Absent: the package knows no protocol, no other partition and no catalog. It
-// keeps the quota of a logical partition; of its own it only tells, see
-// Config.Grown.
+// Absent: the package knows no protocol, no other partition and no catalog. It enforces
+// the size limit of a logical partition, and only reports its own: see Config.Grown.
 //
 // Page: docs/partition.md
 package partition
@@ -36,10 +36,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/patch"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"

@@ -6,12 +6,11 @@ import (
 	"fmt"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
 )
 
-// paths writes the rows that differ.
+// paths writes the rows of complete paths that differ.
 func (b *builder) paths(before, after layout.Paths) {
 	b.pathRow(layout.MetaPaths, before.InUse, after.InUse)
 	b.pathRow(layout.MetaPathsNext, before.Next, after.Next)
@@ -31,11 +30,11 @@ func (b *builder) pathRow(name string, before, after layout.PathSet) {
 	}
 }
 
-// knownPaths returns the complete paths after all effects on their way.
+// knownPaths returns the complete paths after all proposed effects.
 func (p *Partition) knownPaths(now *published) (layout.Paths, error) {
 	w := &p.writer
 	if !w.pathsKnown {
-		// Nothing is on its way yet since the writer started anew.
+		// There are no proposed effects since the writer has restarted.
 		known, err := layout.ReadPaths(now.Rows)
 		if err != nil {
 			return layout.Paths{}, fmt.Errorf("partition %v: %w", p.config.Ref, err)
@@ -45,8 +44,8 @@ func (p *Partition) knownPaths(now *published) (layout.Paths, error) {
 	return w.paths, nil
 }
 
-// firstPaths returns the paths of the first document under a policy, with which
-// a sweep begins that looks at all of them.
+// firstPaths returns the paths of the first document under a policy. A sweep over all
+// documents begins with them.
 func (p *Partition) firstPaths(now *published, c *layout.Compiled) (set layout.PathSet, err error) {
 	rows := now.Rows.Iter(storage.FamilyRID.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
@@ -55,7 +54,7 @@ func (p *Partition) firstPaths(now *published, c *layout.Compiled) (set layout.P
 	}
 	row, found, err := now.Rows.Get(nil, storage.DocumentKeyOf(nil, rows.Value()))
 	if err != nil || !found {
-		return nil, err // The sweep will tell.
+		return nil, err // The sweep returns the error.
 	}
 	d, err := layout.DecodeDocument(row)
 	if err != nil {

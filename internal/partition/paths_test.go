@@ -7,9 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/value"
 )
 

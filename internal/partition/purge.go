@@ -8,10 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"

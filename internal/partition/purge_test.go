@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/decandb/decan/internal/partition/scan"
-
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

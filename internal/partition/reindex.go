@@ -5,16 +5,15 @@ import (
 	"fmt"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Reindex brings the index in line with the container's current policy, in the
-// background and between writes, and returns at once. It goes on with a change
-// that was under way, and does nothing when there is none. Queries use the new
-// policy when it is complete, [Stats] tell how far it is. A step that fails is
-// tried again with the next write or call.
+// Reindex starts to change the index to the container's current policy, in the
+// background between writes, and returns at once. It continues a change that was in
+// progress, and does nothing if the policy is the same. Queries use the new policy when
+// its index is complete; [Stats] have the progress. A step that fails is repeated after
+// the next write or call.
 func (p *Partition) Reindex() {
 	p.intake.mu.Lock()
 	defer p.intake.mu.Unlock()
@@ -25,7 +24,7 @@ func (p *Partition) Reindex() {
 	p.intake.startLocked()
 }
 
-// sweeping reports whether the writer has to go on with a change of policy.
+// sweeping reports whether the writer has to continue a change of policy.
 func (p *Partition) sweeping() bool {
 	p.intake.mu.Lock()
 	defer p.intake.mu.Unlock()
@@ -34,7 +33,7 @@ func (p *Partition) sweeping() bool {
 
 func (p *Partition) sweepingLocked() bool {
 	if p.intake.closed || p.intake.handing != nil || p.health.failure.Load() != nil {
-		return false // A split or merge and a rebuild keep apart.
+		return false // A rebuild does not run during a split or merge.
 	}
 	if p.intake.reindex {
 		return true
@@ -43,8 +42,8 @@ func (p *Partition) sweepingLocked() bool {
 	return now != nil && now.Indexing.Phase != layout.Settled && !p.writer.stalled
 }
 
-// sweep makes one step. Its effect has no LSN, so it is evaluated when nothing
-// is on its way, and nothing is evaluated until its result is known.
+// sweep makes one step. Its effect has no LSN, so it is evaluated when there are no
+// proposed effects, and nothing is evaluated until its result is known.
 func (p *Partition) sweep() {
 	p.intake.mu.Lock()
 	p.intake.reindex = false
@@ -57,6 +56,7 @@ func (p *Partition) sweep() {
 	}
 }
 
+// step makes one step of a change of policy, if there is one.
 func (p *Partition) step() (err error) {
 	defer p.contain(&err)
 	now, err := p.acquire()
@@ -93,15 +93,14 @@ func (p *Partition) step() (err error) {
 	err = f.proposal.Err()
 	p.reap()
 	if row.Phase == layout.Settled && err == nil {
-		// The container may have changed again meanwhile.
+		// The policy may have changed again.
 		p.intake.askReindex()
 	}
 	return err
 }
 
-// nextStep returns the index row behind the next step, puts the step's terms into
-// the batch and brings the complete paths up to date; nil when there is nothing
-// to do.
+// nextStep adds the changes of the next step to the batch, updates the complete paths,
+// and returns the index row after the step, nil if there is no step.
 func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths) (*layout.IndexRow, error) {
 	row := now.Indexing.IndexRow
 	if row.Phase == layout.Settled {
@@ -134,11 +133,11 @@ func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths)
 	return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy}, nil
 }
 
-// beginSweep sets a row to the beginning of a sweep over all documents there are.
+// beginSweep sets a row to the beginning of a sweep over all current documents.
 func (p *Partition) beginSweep(now *published, row layout.IndexRow, ph layout.Phase) (*layout.IndexRow, error) {
 	row.Phase, row.Cursor, row.Passed, row.Total = ph, 0, 0, now.Items
-	// A document can have been numbered by another partition before this one
-	// took it over, so the highest number is asked of the store.
+	// A document can have the number of an ancestor of the partition, so the greatest
+	// number is read from the store.
 	rows := now.Rows.Iter(storage.FamilyRID.Bounds())
 	row.Until = resource.NewNumber(p.own.Ordinal, now.Counter)
 	if rows.Last() {
@@ -151,16 +150,16 @@ func (p *Partition) beginSweep(now *published, row layout.IndexRow, ph layout.Ph
 	return &row, rows.Close()
 }
 
-// sweepTerms moves the cursor over the next documents and changes their terms
-// from what is stored before it to what is stored behind it.
+// sweepTerms moves the cursor over the next documents, and changes their keys from those
+// ahead of the cursor to those behind it.
 func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder, complete *layout.Paths) (done bool, err error) {
 	_, high := storage.FamilyRID.Bounds()
 	if row.Until < ^uint64(0) {
 		high = storage.RIDKey(nil, row.Until+1)
 	}
 	rows := now.Rows.Iter(storage.RIDKey(nil, row.Cursor+1), high)
-	// One indexing says what is stored of a document that the sweep has not
-	// passed, the other of one that it has.
+	// ahead has the keys of a document that the sweep has not passed, behind those of
+	// one that it has passed.
 	ahead, behind := *now.Indexing, *now.Indexing
 	behind.Cursor = row.Until
 	var key, text []byte
@@ -191,7 +190,7 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 }
 
 // restate changes the keys of a document from those of one indexing to those of
-// another, which says what paths it has.
+// another, and removes the paths that it lacks from the complete ones.
 func (b *builder) restate(text []byte, ahead, behind *layout.Indexing, complete *layout.Paths) error {
 	d, err := layout.DecodeDocument(text)
 	if err != nil {

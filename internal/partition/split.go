@@ -10,41 +10,40 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
 )
 
-// handover is what a partition does while others prepare to take its range: it
-// keeps its effects for them, and ends its writes at one point.
+// handover is the parent's part of a split or merge. While children are prepared to take
+// over its range, the parent keeps its effects for them, and it ends its writes at one
+// point in their order.
 type handover struct {
 	parent *Partition
-	what   string  // that becomes of it: split or merged
-	tails  []*tail // of those who follow
+	what   string  // what happens to the parent: split or merged
+	tails  []*tail // one for each child that follows
 }
 
-// Split is the parent's side of a split under way. Cluster drives it: Split,
-// then a checkpoint of the store for each child and Adopt, [Child.Follow] in the
-// background until both have caught up, Seal, the catalog's commit, and at the
-// end Done, Cancel or Suspend. docs/split.md has the walk.
+// Split is the parent's side of a split in progress. Cluster calls Partition.Split, makes
+// a checkpoint of the store for each child and calls Adopt, calls [Child.Follow] in the
+// background until both children have caught up, then Seal, commits to the catalog, and
+// calls Done, Cancel or Suspend. docs/split.md describes the steps.
 type Split struct {
 	handover // with a tail for each side
 
 	cut   partitionkey.EPK
-	bound []byte // the cut as row keys have it, behind the family
+	bound []byte // the cut in row keys, without the family
 
-	// trimming is held by the child that takes a step of its trim, so that a
-	// split never takes more than one processor from those who are served.
+	// trimming is held by the child that makes a step of its trim, so that a split uses
+	// at most one processor.
 	trimming chan struct{}
 }
 
-// Split begins a split at a cut that [Partition.SplitPoint] gave: from one point
-// in the order of effects on they are kept for the children. What it answers
-// with Conflict has changed nothing: another split, or an index rebuild, which a
-// split keeps apart from. A change of the policy that comes later waits for the
-// end of the split.
+// Split begins a split at a cut of [Partition.SplitPoint]: from one point in the order
+// of effects on, the partition keeps them for the children. The error is Conflict, with
+// no change, during another split or merge, and during an index rebuild. A later change
+// of the policy waits for the end of the split.
 func (p *Partition) Split(ctx context.Context, cut partitionkey.EPK) (*Split, error) {
 	s := &Split{cut: cut, bound: []byte(cut.Canonical()), trimming: make(chan struct{}, 1)}
 	s.handover = handover{parent: p, what: "split", tails: []*tail{left: newTail(), right: newTail()}}
@@ -54,8 +53,8 @@ func (p *Partition) Split(ctx context.Context, cut partitionkey.EPK) (*Split, er
 	return s, nil
 }
 
-// begin has the parent keep its effects from one point in their order on. After
-// an error nothing has changed.
+// begin makes the parent keep its effects from one point in their order on. An error
+// leaves no change.
 func (h *handover) begin(ctx context.Context) error {
 	p := h.parent
 	p.intake.mu.Lock()
@@ -72,18 +71,18 @@ func (h *handover) begin(ctx context.Context) error {
 	return err
 }
 
-// Seal ends the writes of the parent at one point in the order of effects: they
-// wait in its queue, and reads go on. When it returns without an error, all that
-// the children have to follow is on its way to them.
+// Seal ends the writes of the parent at one point in the order of effects. Later writes
+// wait in its queue; reads continue. When Seal returns without an error, the tails have
+// all effects that the children have to follow.
 func (h *handover) Seal(ctx context.Context) error {
 	return h.parent.command(ctx, replication.Seal)
 }
 
-// unsealAttempts bounds how often an unseal is proposed. A group refuses it only
-// while it is full or has lost its leader.
+// unsealAttempts is the greatest number of attempts to unseal. A group refuses one only
+// while it is full or has no leader.
 const unsealAttempts = 200
 
-// Cancel undoes everything: the parent serves on as if there had been nothing.
+// Cancel undoes everything: the parent serves as before.
 func (h *handover) Cancel() {
 	p := h.parent
 	for _, t := range h.tails {
@@ -99,13 +98,13 @@ func (h *handover) Cancel() {
 	defer p.intake.mu.Unlock()
 	p.intake.handing, p.intake.sealed = nil, false
 	if !p.intake.closed {
-		p.intake.reindex = true // What came meanwhile has waited.
+		p.intake.reindex = true // Changes of the policy have waited.
 		p.intake.startLocked()
 	}
 }
 
-// unseal has the writes that come after it applied again. A partition that
-// cannot be unsealed stops, since it would refuse each of them without an end.
+// unseal makes Apply accept writes again. A partition that cannot be unsealed stops,
+// because it would refuse all writes.
 func (h *handover) unseal() {
 	p := h.parent
 	var err error
@@ -118,20 +117,20 @@ func (h *handover) unseal() {
 	p.fail(fmt.Errorf("unseal a partition that could not be %s: %w", h.what, err))
 }
 
-// Done ends the parent, whose children own its range now: requests that wait,
-// and all that come, get PartitionMoved. Readers under way finish.
+// Done ends the parent, because its children own its range now. Waiting and later
+// requests get PartitionMoved. Reads in progress finish.
 func (h *handover) Done() {
 	h.parent.health.retired.Store(true)
 	h.parent.intake.end(status.PartitionMoved(status.SubRangeGone))
 }
 
-// Suspend ends the writes of the parent when nobody knows whether its children
-// own its range: requests that wait, and all that come, get err. Reads go on,
-// because what they see is the same on both sides.
+// Suspend ends the writes of the parent when it is unknown whether its children own its
+// range. Waiting and later writes get err. Reads continue, because parent and children
+// have the same documents.
 func (h *handover) Suspend(err *status.Error) { h.parent.intake.end(err) }
 
-// Resume ends a Suspend whose children do not own the range: Cancel is next, and then
-// the parent serves on.
+// Resume ends a Suspend if the children do not own the range. The caller calls Cancel
+// next, and then the parent serves as before.
 func (h *handover) Resume() {
 	h.parent.intake.mu.Lock()
 	defer h.parent.intake.mu.Unlock()
@@ -141,19 +140,19 @@ func (h *handover) Resume() {
 // order asks the writer for an effect that changes the partition's shape.
 type order struct {
 	kind     replication.Kind
-	taken    chan struct{} // closed when the two below are set
+	taken    chan struct{} // closed when the fields below are set
 	proposal *replication.Proposal
 	err      error
 }
 
-// command has the writer propose an effect without rows, and returns when it is
-// applied. A context that ends before the writer takes it up withdraws it.
+// command makes the writer propose an effect without rows, and returns when it is
+// applied. If ctx ends before the writer takes the order, the order is withdrawn.
 func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 	o := &order{kind: kind, taken: make(chan struct{})}
 	p.intake.mu.Lock()
 	if p.intake.closed || p.intake.order != nil {
 		p.intake.mu.Unlock()
-		return errClosed() // There is one handover, which gives one order at a time.
+		return errClosed() // An order waits only if the partition is being closed: a handover gives one at a time.
 	}
 	p.intake.order = o
 	p.intake.startLocked()
@@ -175,12 +174,12 @@ func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 	if o.err != nil {
 		return o.err
 	}
-	<-o.proposal.Done() // One sync at most is in front of it.
+	<-o.proposal.Done() // It waits for one sync at most.
 	return o.proposal.Err()
 }
 
-// obey carries out the order that waits, if there is one. It stands behind every
-// effect that has been evaluated, and in front of all others.
+// obey executes the waiting order, if there is one: after all effects that have been
+// evaluated, and before all others.
 func (p *Partition) obey() {
 	p.intake.mu.Lock()
 	o, h := p.intake.order, p.intake.handing
@@ -202,10 +201,10 @@ func (p *Partition) obey() {
 	o.proposal = p.config.Group.Propose(context.Background(), p.config.Ref, replication.Effect{Kind: o.kind, Generation: p.own.Generation})
 }
 
-// presentable refuses a handover while the index is not the one that the container
-// asks for: the effects of a rebuild are of no one key. A merge is refused while
-// documents are purged, too: a mark says by their LSNs which, and those of two
-// partitions do not compare.
+// presentable refuses a handover while the index is not the one that the container asks
+// for, because the effects of a rebuild have rows of several keys. It also refuses a
+// merge while documents are purged, because a mark compares LSNs, and those of two
+// partitions cannot be compared.
 func (p *Partition) presentable(h *handover) error {
 	now, err := p.acquire()
 	if err != nil {
@@ -222,17 +221,17 @@ func (p *Partition) presentable(h *handover) error {
 	return nil
 }
 
-// shaping is what the effects without rows have made of a partition so far. It
-// belongs to Apply, but for what the writer announces.
+// shaping is the result of the effects without rows so far. It belongs to Apply, except
+// for announced, which the writer sets.
 type shaping struct {
-	announced  atomic.Pointer[handover] // whom the next Follow is for
-	handing    *handover                // that receives the effects; nil: none
+	announced  atomic.Pointer[handover] // of the next Follow
+	handing    *handover                // that receives the effects; nil if there is none
 	sealed     bool
 	kept       []replication.Effect
-	keptSealed bool // a seal stands behind kept
+	keptSealed bool // a seal follows kept
 }
 
-// turn takes an effect without rows at its place in the order.
+// turn applies an effect without rows.
 func (s *shaping) turn(kind replication.Kind) {
 	switch kind {
 	case replication.Follow:
@@ -244,16 +243,15 @@ func (s *shaping) turn(kind replication.Kind) {
 	}
 }
 
-// keep takes note of an effect that is about to be applied.
+// keep keeps an effect for the children.
 func (s *shaping) keep(e replication.Effect) {
 	if s.handing != nil {
 		s.kept = append(s.kept, e)
 	}
 }
 
-// pass hands what was kept to the children. It waits while they are too far
-// behind, so that its memory is bounded: the group's queue fills
-// meanwhile, and writers are told to slow down.
+// pass passes the kept effects to the children. It waits while a tail is full, so that
+// memory is bounded: the queue of the group fills, and writers get TooManyRequests.
 func (s *shaping) pass() {
 	if s.handing == nil {
 		return
@@ -278,13 +276,13 @@ func (s *shaping) pass() {
 	}
 }
 
-// abandoned reports whether nobody follows any more.
+// abandoned reports whether no child follows any more.
 func (h *handover) abandoned() bool {
 	return !slices.ContainsFunc(h.tails, func(t *tail) bool { return !t.abandoned() })
 }
 
-// copyEffects copies effects with their rows, whose memory is used again once
-// their proposals are resolved.
+// copyEffects copies effects with their rows, whose memory is reused after their
+// proposals are resolved.
 func copyEffects(effects []replication.Effect) []replication.Effect {
 	size := 0
 	for i := range effects {
@@ -301,19 +299,19 @@ func copyEffects(effects []replication.Effect) []replication.Effect {
 	return kept
 }
 
-// tail is the effects that one child has still to follow.
+// tail has the effects that one child has to follow.
 type tail struct {
-	grown chan struct{} // holds a token when there is something to take
+	grown chan struct{} // has a token if there is something to take
 
 	mu      sync.Mutex
 	room    sync.Cond // signalled when the tail gets shorter
 	effects []replication.Effect
 	bytes   int
 	ended   bool // the parent is sealed: nothing is added any more
-	lost    bool // nobody takes any more
+	lost    bool // the child does not follow any more
 }
 
-// tailBytesMax bounds the rows that wait for a child: some seconds of writing.
+// tailBytesMax bounds the rows that wait for a child: the writes of some seconds.
 const tailBytesMax = 16 << 20
 
 func newTail() *tail {
@@ -322,7 +320,8 @@ func newTail() *tail {
 	return t
 }
 
-// add appends effects when there is room. What is added is the tail's.
+// add waits until the tail is not full and appends effects, which belong to the tail
+// then.
 func (t *tail) add(effects []replication.Effect) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -342,11 +341,11 @@ func (t *tail) add(effects []replication.Effect) {
 func (t *tail) signal() {
 	select {
 	case t.grown <- struct{}{}:
-	default: // It is known.
+	default: // There is one already.
 	}
 }
 
-// end says that nothing comes behind what was added.
+// end says that no effects follow.
 func (t *tail) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -354,7 +353,7 @@ func (t *tail) end() {
 	t.signal()
 }
 
-// abandon drops everything, and whatever comes.
+// abandon drops all effects, and all that are added later.
 func (t *tail) abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -363,7 +362,7 @@ func (t *tail) abandon() {
 	t.signal()
 }
 
-// size is how many bytes of rows wait.
+// size returns the number of bytes of rows that wait.
 func (t *tail) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -376,7 +375,8 @@ func (t *tail) abandoned() bool {
 	return t.lost
 }
 
-// take returns what was added since the last call, and whether more may come.
+// take returns the effects that were added since the last call, and whether more may
+// come.
 func (t *tail) take() (effects []replication.Effect, more bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -391,9 +391,9 @@ func (t *tail) take() (effects []replication.Effect, more bool, err error) {
 
 var errCancelled = errors.New("the handover was cancelled")
 
-// ErrIndivisible is the cause of a refusal to split a partition because one full
-// key has all of its documents, or its range holds one key only. It stays so
-// until other keys are written.
+// ErrIndivisible is the cause of the error of a split because one full key has all
+// documents of the partition, or the range contains one key only. A split is possible
+// after other keys were written.
 var ErrIndivisible = errors.New("one partition key fills the partition")
 
 func indivisible(id resource.PartitionID, why string) error {

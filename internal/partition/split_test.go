@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/check"
-
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

@@ -9,13 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/decandb/decan/internal/partition/check"
-
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/check"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"

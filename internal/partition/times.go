@@ -6,33 +6,31 @@ import (
 	"fmt"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
 
-// A clock that was ahead leaves times that are ahead as well, and the time of writes
-// does not go back: see docs/clock.md. RepairTimes sets them to a time that is known
-// to be right. Whatever is later than that becomes that time, so what rose with the
-// LSN before does so afterwards.
+// A clock that was ahead leaves times in the store that are ahead, and the time of
+// writes does not go back: see docs/clock.md. RepairTimes sets all times after a time
+// that is known to be right to that time, so times still rise with the LSN.
 
-// RepairedTimes is what [RepairTimes] has changed.
+// RepairedTimes is the result of [RepairTimes].
 type RepairedTimes struct {
-	Documents int64 // whose _ts was later
-	Versions  int64 // in the complete feed, with such a time in them
+	Documents int64 // whose _ts was changed
+	Versions  int64 // in the complete feed that were changed
 	Latest    int64 // the latest _ts before, in seconds since 1970
 }
 
-// repairBatch is the size in bytes from which on a batch of changes is written.
+// repairBatch is the size in bytes from which a batch of changes is written.
 const repairBatch = 1 << 20
 
 // RepairTimes sets each time in the store of a partition that is later than now, in
-// seconds since 1970, to now, with everything that depends on it. Nobody may use the
-// store meanwhile.
+// seconds since 1970, to now, and updates all rows that depend on it. Nothing else may
+// use the store during the call.
 //
-// It writes several batches, in the order of LSNs, and the partition's own time last.
-// After each of them the partition keeps every invariant, so it may be stopped at any
-// moment and called again, with that time or a later one.
+// It writes several batches, in the order of LSNs, and the time of the partition last.
+// After each batch all invariants hold, so the call may be interrupted at any moment
+// and repeated, with the same time or a later one.
 func RepairTimes(store *storage.Store, now int64) (RepairedTimes, error) {
 	return repairTimes(store, now, repairBatch)
 }
@@ -55,11 +53,11 @@ type timesRepair struct {
 	b        builder
 	done     RepairedTimes
 
-	batchBytes int // from which on a batch is written
+	batchBytes int // size from which a batch is written
 
 	descriptor layout.Descriptor
 	indexing   *layout.Indexing
-	low, high  []byte // bound the keys of the partition's documents behind the family
+	low, high  []byte // bounds of the partition's row keys, without the family
 	key, row   []byte
 }
 
@@ -98,7 +96,7 @@ func (r *timesRepair) run() error {
 	return r.write()
 }
 
-// each calls repair for every row of a family, and writes what has come together.
+// each calls repair for every row of a family, and writes full batches.
 func (r *timesRepair) each(f storage.Family, repair func(key, row []byte) error) error {
 	rows := r.snapshot.Iter(f.Bounds())
 	for valid := rows.First(); valid; valid = rows.Next() {
@@ -113,7 +111,7 @@ func (r *timesRepair) each(f storage.Family, repair func(key, row []byte) error)
 	return rows.Close()
 }
 
-// write makes what is in the batch durable.
+// write writes the batch and syncs it.
 func (r *timesRepair) write() error {
 	if r.b.err != nil || r.b.batch.Empty() {
 		return r.b.err
@@ -125,9 +123,8 @@ func (r *timesRepair) write() error {
 	return nil
 }
 
-// document repairs the document of a feed row, with its terms, its place in the expiry
-// queue and its last change in the complete feed. A row of what belongs to another
-// partition is passed.
+// document repairs the document of a feed row, with its terms, its expiry row and its
+// last change in the complete feed. It skips rows of other partitions.
 func (r *timesRepair) document(feed, value []byte) error {
 	lsn, ordinal, seq, err := storage.DecodeFeedKey(feed)
 	if err != nil {
@@ -178,8 +175,8 @@ func (r *timesRepair) document(feed, value []byte) error {
 	return err
 }
 
-// version repairs an entry of the complete feed. That of a document's last change has
-// been repaired with it, and becomes the same again.
+// version repairs an entry of the complete feed. The entry of a document's last change
+// was repaired with the document, and gets the same bytes again.
 func (r *timesRepair) version(key, row []byte) error {
 	changed, err := r.revise(key, bytes.Clone(row))
 	if changed {
@@ -188,7 +185,7 @@ func (r *timesRepair) version(key, row []byte) error {
 	return err
 }
 
-// revise repairs the bytes of an entry: its own time, and those of the documents in it.
+// revise repairs an entry in place: its time, and those of the documents in it.
 func (r *timesRepair) revise(key, row []byte) (changed bool, err error) {
 	e, err := layout.DecodeRevision(row)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )

@@ -11,9 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/decandb/decan/internal/partition/check"
-
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/replication/replicationtest"
 	"github.com/decandb/decan/internal/resource"

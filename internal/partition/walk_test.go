@@ -11,11 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/decandb/decan/internal/partition/scan"
-
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"

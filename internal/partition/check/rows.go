@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"

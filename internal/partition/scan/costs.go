@@ -5,9 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"

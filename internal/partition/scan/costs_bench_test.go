@@ -9,11 +9,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/partition/scan"
-
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/storage"

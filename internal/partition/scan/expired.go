@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/storage"
 )
 

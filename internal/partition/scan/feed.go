@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/pacing"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"

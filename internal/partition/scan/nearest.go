@@ -7,9 +7,8 @@ import (
 	"iter"
 	"math"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"

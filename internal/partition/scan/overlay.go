@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/query"
 )
 

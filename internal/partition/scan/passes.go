@@ -8,9 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/pacing"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"

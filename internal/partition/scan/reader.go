@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )

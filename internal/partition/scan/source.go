@@ -6,9 +6,8 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/decandb/decan/internal/partition/layout"
-
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"
