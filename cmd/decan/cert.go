@@ -34,7 +34,7 @@ Plain http on the same port needs no certificate.
 func (c *certCommand) Run(io console.Streams) error {
 	pem, err := server.AuthorityPEM(c.Data, time.Now())
 	if err != nil {
-		return err
+		return fmt.Errorf("--data: %w", err)
 	}
 	name := c.Out
 	if c.Out == "" {

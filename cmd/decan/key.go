@@ -10,10 +10,21 @@ import (
 
 type keyCommand struct {
 	Value   string   `arg:"" help:"The key as a JSON array, such as '[\"Contoso\",\"Alice\"]'. A shorter array than --paths is a prefix."`
-	Paths   []string `default:"/pk" env:"-" help:"The container's partition key paths, comma-separated."`
-	Kind    string   `env:"-" help:"Hash or MultiHash (default: Hash for one path, MultiHash for more)."`
-	Version int      `default:"2" env:"-" help:"Version of the hash: 1 or 2."`
-	Split   int      `name:"partitions" env:"-" placeholder:"N" help:"Also name the partition that holds the key in a fresh container of N."`
+	Paths   []string `default:"/pk" env:"-" help:"The partition key paths of the container, comma-separated (${default})."`
+	Kind    string   `env:"-" help:"Hash or MultiHash (default: Hash for one path, MultiHash for several)."`
+	Version int      `default:"2" env:"-" help:"The version of the hash: 1 or 2 (${default})."`
+	Split   int      `name:"partitions" env:"-" placeholder:"N" help:"Also show the partition of the key in a new container with N partitions."`
+}
+
+// dividedMax is the maximum of --partitions, whose ranges are all in memory.
+const dividedMax = 1_000_000
+
+// Validate refuses a number of partitions that no container has.
+func (c *keyCommand) Validate() error {
+	if c.Split < 0 || c.Split > dividedMax {
+		return fmt.Errorf("--partitions must be 0 to %s, not %d", console.Grouped(dividedMax), c.Split)
+	}
+	return nil
 }
 
 // Run prints the effective partition key and the range that holds it.
@@ -25,7 +36,7 @@ func (c *keyCommand) Run(io console.Streams) error {
 	}
 	if kind != "" {
 		if err := definition.Kind.UnmarshalText([]byte(kind)); err != nil {
-			return err
+			return fmt.Errorf("--kind: %w", err)
 		}
 	}
 	if err := definition.Validate(); err != nil {

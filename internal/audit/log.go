@@ -101,11 +101,7 @@ func Open(config LogConfig) (*Log, error) {
 }
 
 func openFile(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
-	}
-	return file, nil
+	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 }
 
 // Reopen opens the file again by its name, after it was renamed. After an error the log

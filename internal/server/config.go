@@ -87,7 +87,11 @@ func (c Config) openAudit() (*audit.Log, error) {
 			config.Output = os.Stdout
 		}
 	}
-	return audit.Open(config)
+	opened, err := audit.Open(config)
+	if err != nil {
+		return nil, fmt.Errorf("--audit-log: %w", err)
+	}
+	return opened, nil
 }
 
 // WellKnownKey is the key that every emulator of the service uses.
@@ -271,7 +275,7 @@ func (c Config) certificates() (*tls.Config, error) {
 	if c.TLS.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
 		if err != nil {
-			return nil, fmt.Errorf("read the certificate %s and its key %s: %w", c.TLS.Cert, c.TLS.Key, err)
+			return nil, fmt.Errorf("--tls-cert %s and --tls-key %s: %w", c.TLS.Cert, c.TLS.Key, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 		return config, nil

@@ -38,7 +38,7 @@ func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, erro
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("--data: create the data directory: %w", err)
 	}
 	lock, err := storage.LockDir(dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func initDataDir(dir, release string) error {
 		return err
 	}
 	if err := replaceFile(filepath.Join(dir, "node.json"), append(content, '\n'), 0o600); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
+		return fmt.Errorf("--data: create the data directory: %w", err)
 	}
 	return nil
 }

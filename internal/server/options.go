@@ -23,8 +23,8 @@ import (
 
 // PortOptions are the addresses to listen on.
 type PortOptions struct {
-	Data    string `name:"listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The address for clients, who use TLS or plain HTTP on the same port."`
-	Admin   string `name:"admin-listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The address for health, metrics and management; none for no admin port."`
+	Data    string `name:"listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The address for clients, who use TLS or plain HTTP on the same port (${default})."`
+	Admin   string `name:"admin-listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The address for health, metrics and management (${default}); none for no admin port."`
 	Compute string `name:"compute-listen" placeholder:"HOST:PORT" help:"A second address for clients that use the compute gateway (default: none)."`
 }
 
