@@ -16,8 +16,8 @@ const (
 	reasonLatitude   = "Latitude values must be between -90 and 90 degrees."
 	reasonLongitude  = "Longitude values must be between -180 and 180 degrees."
 	reasonPlanar     = "Coordinate values must be between -1e150 and 1e150."
-	reasonPosition   = "A position must be an array of two or more numbers."
-	reasonObject     = "A geometry must be an object with the members 'type' and 'coordinates'."
+	reasonPosition   = "Invalid position. A position must be represented by an array of numbers. There must be at least two elements in the array."
+	reasonObject     = "Unable to process the geometry."
 	reasonLineLength = "The LineString input is not valid because it does not have two distinct positions."
 	reasonOpposite   = "Two consecutive positions must not be on opposite sides of the earth."
 	reasonOverlap    = "The MultiPolygon input is not valid because two of its polygons or rings overlap or share a part of a side."
@@ -71,7 +71,7 @@ func parse(v value.Value, s System) (Shape, string) {
 		return Shape{}, reasonObject
 	}
 	if typ < int(Point) {
-		return Shape{}, fmt.Sprintf("The geometry type %.40q is not supported.", v.Get("type").Text())
+		return Shape{}, reasonObject
 	}
 	p := parser{body: &body{system: s, typ: Type(typ)}}
 	p.edges, p.parts = p.oneEdge[:0], p.onePart[:0]
@@ -162,11 +162,15 @@ func (p *parser) ring(v value.Value, i int) string {
 	if reason != "" {
 		return reason
 	}
-	if n := len(items); n > 0 && !value.Equal(items[0], items[n-1]) && !samePosition(at[0], at[len(at)-1], p.system) {
+	const few = "the ring number %d does not have enough points. Each ring of a polygon must contain at least four points."
+	if len(items) < 4 {
+		return p.invalid(few, i)
+	}
+	if !value.Equal(items[0], items[len(items)-1]) && !samePosition(at[0], at[len(at)-1], p.system) {
 		return p.invalid("the start and end points of the ring number %d are not the same. Each ring of a polygon must have the same start and end points.", i)
 	}
-	if len(items) < 4 || len(at) < 4 {
-		return p.invalid("the ring number %d does not have enough points. Each ring of a polygon must have four or more points, the last of which is the first.", i)
+	if len(at) < 4 {
+		return p.invalid(few, i)
 	}
 	at[len(at)-1] = at[0]
 	// The inside is to the left. For an outer ring on the earth, its direction

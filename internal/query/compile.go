@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -362,6 +363,9 @@ func (c *compiler) unary(x *sql.UnaryExpr) code {
 		test := part.truth()
 		return c.fold(condition(func(e *env) truth { return test(e).not() }), part)
 	}
+	if l, ok := x.X.(*sql.Literal); ok && x.Op == "-" && l.Value.Float() == 1<<63 {
+		return constant(value.Int(math.MinInt64)) // The number without the sign is no integer of 64 bits.
+	}
 	op := x.Op
 	return c.one(x.X, func(_ *env, v value.Value) value.Value { return unary(op, v) })
 }
@@ -374,13 +378,7 @@ func (c *compiler) binary(x *sql.BinaryExpr) code {
 		return c.two(x.X, x.Y, (*env).concat)
 	}
 	f := arithmetic(x.Op)
-	return c.two(x.X, x.Y, func(_ *env, l, r value.Value) value.Value {
-		a, b, ok := numbers(l, r)
-		if !ok {
-			return value.Undefined()
-		}
-		return value.Number(f(a, b))
-	})
+	return c.two(x.X, x.Y, func(_ *env, l, r value.Value) value.Value { return f(l, r) })
 }
 
 func (c *compiler) compare(left, right code, op string) code {
@@ -464,13 +462,20 @@ func (c *compiler) conditional(cond, then, otherwise sql.Expr) code {
 	})
 }
 
+// between is the conjunction of two comparisons: it is false if one of them is, even if
+// the other one is undefined.
 func (c *compiler) between(x *sql.BetweenExpr) code {
 	v, low, high := c.expr(x.X), c.expr(x.Low), c.expr(x.High)
 	above := c.compare(v, low, ">=").truth()
 	below := c.compare(v, high, "<=").truth()
 	not := x.Not
 	return c.fold(condition(func(e *env) truth {
-		t := min(above(e), below(e)) // unknown, then no
+		t := above(e)
+		if t != no {
+			if u := below(e); u != yes {
+				t = u
+			}
+		}
 		if not {
 			return t.not()
 		}
@@ -482,21 +487,20 @@ func (c *compiler) between(x *sql.BetweenExpr) code {
 // comparisons.
 const inSetMin = 8
 
+// in compiles IN, to which an undefined member of the list is like any other value that
+// is not equal.
 func (c *compiler) in(x *sql.InExpr) code {
 	v := c.expr(x.X)
 	parts := []code{v}
-	undefinedToo := false
 	var items []func(e *env) value.Value
 	set := map[string]struct{}{}
 	for _, item := range x.List {
 		part := c.expr(item)
 		parts = append(parts, part)
 		switch {
+		case part.con && (!part.v.IsDefined() || hasNaN(part.v)): // it equals nothing
 		case !part.con || len(x.List) < inSetMin || part.v.Kind() > value.KindString || part.v.Len() > foldMax:
 			items = append(items, part.value())
-		case !part.v.IsDefined():
-			undefinedToo = true
-		case hasNaN(part.v): // it equals nothing
 		default:
 			set[string(value.AppendKey(nil, part.v))] = struct{}{}
 		}
@@ -504,7 +508,7 @@ func (c *compiler) in(x *sql.InExpr) code {
 	eval, not := v.value(), x.Not
 	return c.fold(condition(func(e *env) truth {
 		before := e.memory
-		t := among(e, e.take(eval), set, items, undefinedToo)
+		t := among(e, e.take(eval), set, items)
 		e.memory = before
 		if not {
 			return t.not()
@@ -513,7 +517,7 @@ func (c *compiler) in(x *sql.InExpr) code {
 	}), parts...)
 }
 
-func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) value.Value, undefinedToo bool) truth {
+func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) value.Value) truth {
 	if !v.IsDefined() {
 		return unknown
 	}
@@ -526,19 +530,12 @@ func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) 
 			return yes
 		}
 	}
-	result := no
-	if undefinedToo {
-		result = unknown
-	}
 	for _, item := range items {
-		switch e.compare(equal, v, item(e)) {
-		case yes:
+		if e.compare(equal, v, item(e)) == yes {
 			return yes
-		case unknown:
-			result = unknown
 		}
 	}
-	return result
+	return no
 }
 
 func (c *compiler) like(x *sql.LikeExpr) code {

@@ -460,14 +460,11 @@ func hasNaN(v value.Value) bool {
 func isNaN(v value.Value) bool { return v.Kind() == value.KindNumber && math.IsNaN(v.Float()) }
 
 // ordered is < and the like. It is undefined unless both values have the same kind and
-// that kind has an order, which arrays, objects and undefined do not have. A
-// comparison with NaN is false.
+// that kind has an order, which arrays, objects and undefined do not have. NaN has no
+// order, either.
 func (o outcomes) ordered(a, b value.Value) truth {
-	switch {
-	case a.Kind() != b.Kind() || !hasOrder(a.Kind()):
+	if a.Kind() != b.Kind() || !hasOrder(a.Kind()) || isNaN(a) || isNaN(b) {
 		return unknown
-	case isNaN(a) || isNaN(b):
-		return no
 	}
 	return o.hold(value.Compare(a, b))
 }
@@ -551,32 +548,44 @@ func (e *env) compare(test func(a, b value.Value) truth, a, b value.Value) truth
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // arithmetic returns the function of an operator on two numbers.
-func arithmetic(op string) func(x, y float64) float64 {
+func arithmetic(op string) func(a, b value.Value) value.Value {
 	switch op {
 	case "+":
-		return func(x, y float64) float64 { return x + y }
+		return value.Add
 	case "-":
-		return func(x, y float64) float64 { return x - y }
+		return value.Subtract
 	case "*":
-		return func(x, y float64) float64 { return x * y }
+		return value.Multiply
 	case "/":
-		return func(x, y float64) float64 { return x / y }
+		return value.Divide
 	case "%":
-		return math.Mod
+		return value.Modulo
 	case "&":
-		return func(x, y float64) float64 { return float64(int32Of(x) & int32Of(y)) }
+		return bitwise(func(x, y int32) int32 { return x & y })
 	case "|":
-		return func(x, y float64) float64 { return float64(int32Of(x) | int32Of(y)) }
+		return bitwise(func(x, y int32) int32 { return x | y })
 	case "^":
-		return func(x, y float64) float64 { return float64(int32Of(x) ^ int32Of(y)) }
+		return bitwise(func(x, y int32) int32 { return x ^ y })
 	case "<<":
-		return func(x, y float64) float64 { return float64(int32Of(x) << (int32Of(y) & 31)) }
+		return bitwise(func(x, y int32) int32 { return x << (y & 31) })
 	case ">>":
-		return func(x, y float64) float64 { return float64(int32Of(x) >> (int32Of(y) & 31)) }
+		return bitwise(func(x, y int32) int32 { return x >> (y & 31) })
 	case ">>>":
-		return func(x, y float64) float64 { return float64(uint32(int32Of(x)) >> (int32Of(y) & 31)) }
+		// Unlike in JavaScript, the result is a signed integer, too.
+		return bitwise(func(x, y int32) int32 { return int32(uint32(x) >> (y & 31)) })
 	}
 	return nil
+}
+
+// bitwise returns an operator on integers of 32 bits as a function of two numbers.
+func bitwise(f func(x, y int32) int32) func(a, b value.Value) value.Value {
+	return func(a, b value.Value) value.Value {
+		x, y, ok := numbers(a, b)
+		if !ok {
+			return value.Undefined()
+		}
+		return value.Int(int64(f(int32Of(x), int32Of(y))))
+	}
 }
 
 // int32Of converts as JavaScript does: modulo 2^32, and to 0 if the number is not
@@ -604,10 +613,7 @@ func unary(op string, v value.Value) value.Value {
 	}
 	switch op {
 	case "-":
-		if i, ok := v.Int64(); ok && i != math.MinInt64 {
-			return value.Int(-i)
-		}
-		return value.Number(-v.Float())
+		return value.Negate(v)
 	case "~":
 		return value.Int(int64(^int32Of(v.Float())))
 	}

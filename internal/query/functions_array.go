@@ -1,7 +1,6 @@
 package query
 
 import (
-	"math"
 	"slices"
 
 	"github.com/decandb/decan/internal/value"
@@ -21,18 +20,18 @@ func arrayFunctions() []function {
 		}},
 		{name: "ARRAY_CONCAT", min: 2, max: -1, run: arrayConcat},
 		{name: "ARRAY_SLICE", min: 2, max: 3, run: arraySlice},
-		{name: "ARRAY_SUM", min: 1, max: 1, run: onNumbers(func(list []value.Value) value.Value { return value.Number(total(list, 1)) })},
+		{name: "ARRAY_SUM", min: 1, max: 1, run: onNumbers(total)},
 		{name: "ARRAY_AVG", min: 1, max: 1, run: onNumbers(average)},
 		{name: "ARRAY_MEDIAN", min: 1, max: 1, run: onNumbers(median)},
 		{name: "ARRAY_MIN", min: 1, max: 1, run: extreme(-1)},
 		{name: "ARRAY_MAX", min: 1, max: 1, run: extreme(1)},
 		{name: "CHOOSE", min: 2, max: -1, run: func(_ *env, args []value.Value) value.Value {
-			if i, ok := args[0].Int64(); ok && i >= 1 && i < int64(len(args)) {
+			if i, ok := args[0].Integer(); ok && i >= 1 && i < int64(len(args)) {
 				return args[i]
 			}
 			return value.Undefined()
 		}},
-		{name: "ObjectToArray OBJECT_TO_ARRAY", min: 1, max: 3, run: objectToArray},
+		{name: "ObjectToArray", min: 1, max: 3, run: objectToArray},
 		{name: "SetUnion SET_UNION", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
 			return value.Array(e.distinct(append(slices.Clone(a), b...), nil))
 		})},
@@ -46,7 +45,7 @@ func arrayFunctions() []function {
 		})},
 		{name: "SetEqual SET_EQUAL", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
 			left, right := e.keySet(a), e.keySet(b)
-			same := len(left) == len(right)
+			same := len(left) == len(right) && !slices.ContainsFunc(a, hasNaN) && !slices.ContainsFunc(b, hasNaN)
 			for key := range left {
 				same = same && right[key]
 			}
@@ -69,18 +68,24 @@ func (e *env) contains(array []value.Value, x value.Value, partial bool) bool {
 	return false
 }
 
-// within reports whether the object whole has all properties of the object part with
-// equal values.
+// within reports whether part is equal to whole or a part of it: an object with some of
+// its properties, or an array of parts of its elements.
 func (e *env) within(part, whole value.Value) bool {
-	if part.Kind() != value.KindObject || whole.Kind() != value.KindObject {
+	if !e.work(1) || part.Kind() != whole.Kind() {
 		return false
 	}
-	for _, m := range part.Members() {
-		if v := e.member(whole, m.Name); !v.IsDefined() || !equalValues(v, m.Value) {
-			return false
+	switch part.Kind() {
+	case value.KindObject:
+		for _, m := range part.Members() {
+			if !e.within(m.Value, e.member(whole, m.Name)) {
+				return false
+			}
 		}
+		return true
+	case value.KindArray:
+		return slices.EqualFunc(part.Items(), whole.Items(), e.within)
 	}
-	return true
+	return e.workOf(part, whole) && equalValues(part, whole)
 }
 
 func arrayContains(e *env, args []value.Value) value.Value {
@@ -148,14 +153,14 @@ func arrayConcat(e *env, args []value.Value) value.Value {
 }
 
 func arraySlice(_ *env, args []value.Value) value.Value {
-	start, ok := whole(args[1])
+	start, ok := args[1].Integer()
 	if args[0].Kind() != value.KindArray || !ok {
 		return value.Undefined()
 	}
 	n := int64(args[0].Len())
 	length := n
 	if len(args) == 3 {
-		if length, ok = whole(args[2]); !ok {
+		if length, ok = args[2].Integer(); !ok {
 			return value.Undefined()
 		}
 	}
@@ -188,25 +193,21 @@ func onNumbers(f func(list []value.Value) value.Value) func(*env, []value.Value)
 	}
 }
 
-// total returns the sum of the numbers, each divided by n.
-func total(list []value.Value, n float64) (sum float64) {
-	for _, x := range list {
-		sum += x.Float() / n
+// total returns the sum of the numbers; undefined if there are none.
+func total(list []value.Value) value.Value {
+	if len(list) == 0 {
+		return value.Undefined()
+	}
+	sum := list[0]
+	for _, x := range list[1:] {
+		sum = value.Add(sum, x)
 	}
 	return sum
 }
 
-// average divides the sum, or each number if the sum overflows.
+// average divides the sum, which may be infinite.
 func average(list []value.Value) value.Value {
-	n := float64(len(list))
-	if n == 0 {
-		return value.Undefined()
-	}
-	sum := total(list, 1)
-	if math.IsInf(sum, 0) {
-		return value.Number(total(list, n))
-	}
-	return value.Number(sum / n)
+	return value.Divide(total(list), value.Int(int64(len(list))))
 }
 
 // median returns the middle number, or the mean of the two middle ones.
@@ -225,7 +226,8 @@ func median(list []value.Value) value.Value {
 	return average(list[n/2-1 : n/2+1])
 }
 
-// extreme returns ARRAY_MIN for -1 and ARRAY_MAX for 1.
+// extreme returns ARRAY_MIN for -1 and ARRAY_MAX for 1. Unlike elsewhere, NaN is greater
+// than every other number.
 func extreme(sign int) func(*env, []value.Value) value.Value {
 	return func(_ *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray {
@@ -236,12 +238,19 @@ func extreme(sign int) func(*env, []value.Value) value.Value {
 			if item.Kind() > value.KindString {
 				return value.Undefined()
 			}
-			if item.IsDefined() && (!best.IsDefined() || value.Compare(item, best)*sign > 0) {
+			if item.IsDefined() && (!best.IsDefined() || compareExtreme(item, best)*sign > 0) {
 				best = item
 			}
 		}
 		return best
 	}
+}
+
+func compareExtreme(a, b value.Value) int {
+	if a.Kind() == b.Kind() && isNaN(a) != isNaN(b) {
+		return -value.Compare(a, b)
+	}
+	return value.Compare(a, b)
 }
 
 func objectToArray(_ *env, args []value.Value) value.Value {
@@ -275,6 +284,7 @@ func onSets(f func(e *env, a, b []value.Value) value.Value) func(*env, []value.V
 	}
 }
 
+// keySet returns the keys of items, except those that equal nothing.
 func (e *env) keySet(items []value.Value) map[string]bool {
 	set := make(map[string]bool, len(items))
 	for _, item := range items {
@@ -282,7 +292,9 @@ func (e *env) keySet(items []value.Value) map[string]bool {
 		if !ok {
 			break
 		}
-		set[key] = true
+		if !hasNaN(item) {
+			set[key] = true
+		}
 	}
 	return set
 }
@@ -300,7 +312,9 @@ func (e *env) distinct(items []value.Value, keep func(key string) bool) []value.
 		if seen[key] || keep != nil && !keep(key) {
 			continue
 		}
-		seen[key] = true
+		if !hasNaN(item) {
+			seen[key] = true
+		}
 		out = append(out, item)
 	}
 	return out

@@ -10,25 +10,22 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// dateTimeFormat writes a time by a text of specifiers. The service's
-// documentation shows samples and no list. The samples are .NET's custom formats,
-// of which these are supported, all in English and in UTC:
+// dateTimeFormat writes a time by a text of specifiers, in UTC. The service has these:
 //
-//	y yy yyyy       year; for one or two letters, within the century
-//	M MM MMM MMMM   month: number, two digits, short name, name
-//	d dd ddd dddd   day of the month, two digits, short name of the weekday, name
+//	y yy yyyy       year; for less than four letters, within the century
+//	M MM d dd       month, day of the month
 //	H HH h hh       hour of 24, hour of 12
 //	m mm s ss       minute, second
-//	f... F...       one to seven digits of the fraction; F omits trailing zeros
-//	t tt            A or P, AM or PM
-//	z zz zzz K      the offset: +0, +00, +00:00, Z
-//	\x 'text'       copied
+//	f... F...       one to seven digits of the fraction; F gives nothing for zeros
+//	tt              AM or PM
+//	\x              copied
 //
-// All other characters are copied. A longer fraction, an unclosed quote and a
-// backslash at the end make the result undefined.
+// A longer specifier is like the longest one of its letter, and one letter gives a number
+// without leading zeros. All other characters are copied. An empty format and a backslash
+// at the end make the result undefined.
 func dateTimeFormat(e *env, args []value.Value) value.Value {
 	t, ok := parseDateTime(args[0])
-	if !ok || args[1].Kind() != value.KindString {
+	if !ok || args[1].Kind() != value.KindString || args[1].Len() == 0 {
 		return value.Undefined()
 	}
 	var b strings.Builder
@@ -45,24 +42,21 @@ func dateTimeFormat(e *env, args []value.Value) value.Value {
 // formatNext writes the text for the first specifier of a format, and returns the
 // length of that specifier.
 func formatNext(b *strings.Builder, format string, t time.Time) (size int, ok bool) {
-	switch c := format[0]; c {
+	c := format[0]
+	switch c {
 	case '\\':
 		_, width := utf8.DecodeRuneInString(format[1:])
 		b.WriteString(format[1 : 1+width])
 		return 1 + width, width > 0
-	case '\'', '"':
-		end := strings.IndexByte(format[1:], c)
-		if end < 0 {
-			return 0, false
-		}
-		b.WriteString(format[1 : 1+end])
-		return end + 2, true
-	case 'f', 'F', 'y', 'M', 'd', 'H', 'h', 'm', 's', 't', 'z', 'K':
+	case 'f', 'F', 'y', 'M', 'd', 'H', 'h', 'm', 's', 't':
 		n := 1
-		for n < len(format) && format[n] == c && c != 'K' {
+		for n < len(format) && format[n] == c {
 			n++
 		}
-		return n, formatPart(b, c, n, t)
+		if c != 't' || n > 1 {
+			formatPart(b, c, n, t)
+			return n, true
+		}
 	}
 	_, width := utf8.DecodeRuneInString(format)
 	b.WriteString(format[:width])
@@ -73,22 +67,18 @@ func formatNext(b *strings.Builder, format string, t time.Time) (size int, ok bo
 const fractionDigits = 7
 
 // formatPart writes the text for n letters c.
-func formatPart(b *strings.Builder, c byte, n int, t time.Time) bool {
+func formatPart(b *strings.Builder, c byte, n int, t time.Time) {
 	switch c {
 	case 'y':
-		year := t.Year()
-		if n <= 2 {
-			year %= 100
+		if n < 4 {
+			padded(b, t.Year()%100, min(n, 2))
+			return
 		}
-		padded(b, year, n)
+		padded(b, t.Year(), 4)
 	case 'M':
-		named(b, int(t.Month()), n, t.Month().String())
+		padded(b, int(t.Month()), min(n, 2))
 	case 'd':
-		if n > 2 {
-			named(b, 0, n, t.Weekday().String())
-			break
-		}
-		padded(b, t.Day(), n)
+		padded(b, t.Day(), min(n, 2))
 	case 'H':
 		padded(b, t.Hour(), min(n, 2))
 	case 'h':
@@ -98,22 +88,13 @@ func formatPart(b *strings.Builder, c byte, n int, t time.Time) bool {
 	case 's':
 		padded(b, t.Second(), min(n, 2))
 	case 't':
-		b.WriteString(t.Format("PM")[:min(n, 2)])
-	case 'z':
-		b.WriteString([...]string{"+0", "+00", "+00:00"}[min(n, 3)-1])
-	case 'K':
-		b.WriteString("Z")
+		b.WriteString(t.Format("PM"))
 	default:
-		if n > fractionDigits {
-			return false
+		digits := fmt.Sprintf("%09d", t.Nanosecond())[:min(n, fractionDigits)]
+		if c == 'f' || strings.Trim(digits, "0") != "" {
+			b.WriteString(digits)
 		}
-		fraction := fmt.Sprintf("%09d", t.Nanosecond())[:n]
-		if c == 'F' {
-			fraction = strings.TrimRight(fraction, "0")
-		}
-		b.WriteString(fraction)
 	}
-	return true
 }
 
 // padded writes n with leading zeros up to a width.
@@ -121,17 +102,4 @@ func padded(b *strings.Builder, n, width int) {
 	digits := strconv.Itoa(n)
 	b.WriteString(strings.Repeat("0", max(0, width-len(digits))))
 	b.WriteString(digits)
-}
-
-// named writes a number for one or two letters, the short name for three, and the
-// full name for more.
-func named(b *strings.Builder, n, letters int, name string) {
-	switch {
-	case letters <= 2:
-		padded(b, n, letters)
-	case letters == 3:
-		b.WriteString(name[:3])
-	default:
-		b.WriteString(name)
-	}
 }

@@ -41,7 +41,7 @@ func hash(e *env, args []value.Value) value.Value {
 	h.Write(e.scratch)
 	sum := int64(h.Sum64() >> (64 - hashBits))
 	if len(args) == 2 {
-		mod, ok := whole(args[1])
+		mod, ok := args[1].Integer()
 		if !ok || mod < 1 {
 			return value.Undefined()
 		}

@@ -6,7 +6,8 @@ import (
 )
 
 // spatialFunctions are functions of GeoJSON values. An invalid geometry makes them
-// undefined, except for the two that test validity. They need no index.
+// undefined, except for the two that test validity, to which an undefined value is
+// invalid as well. They need no index.
 func spatialFunctions() []function {
 	return []function{
 		spatial("ST_DISTANCE", 2, func(s []geo.Shape) value.Value {
@@ -30,7 +31,7 @@ func numberIf(x float64, ok bool) value.Value {
 	if !ok {
 		return value.Undefined()
 	}
-	return value.Number(x)
+	return value.Double(x)
 }
 
 // spatial returns a function of n geometries. Constant ones are parsed once.
@@ -69,9 +70,6 @@ func validity(name string, f func(valid bool, reason string) value.Value) functi
 	bind := func(b binding) runner {
 		system := b.system()
 		return func(_ *env, args []value.Value) value.Value {
-			if !args[0].IsDefined() {
-				return value.Undefined()
-			}
 			return f(geo.Validate(args[0], system))
 		}
 	}

@@ -1,8 +1,8 @@
 package query
 
 import (
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,12 +29,12 @@ func stringFunctions() []function {
 		search("ENDSWITH", strings.HasSuffix), search("STRINGEQUALS STRING_EQUALS", func(a, b string) bool { return a == b }),
 		searchMany("CONTAINS_ANY_CS", false, false), searchMany("CONTAINS_ALL_CS", false, true),
 		searchMany("CONTAINS_ANY_CI", true, false), searchMany("CONTAINS_ALL_CI", true, true),
-		convert("LOWER", strings.ToLower), convert("UPPER", strings.ToUpper), convert("REVERSE", reverse),
+		convert("LOWER", lower), convert("UPPER", upper), convert("REVERSE", reverse),
 		one("LENGTH", func(s string) value.Value { return value.Int(int64(utf8.RuneCountInString(s))) }),
 		trim("TRIM", strings.TrimFunc), trim("LTRIM", strings.TrimLeftFunc), trim("RTRIM", strings.TrimRightFunc),
 		{name: "CONCAT", min: 2, max: -1, run: concat},
-		{name: "INDEX_OF", min: 2, max: 3, run: indexOf},
-		{name: "LASTINDEXOF LAST_INDEX_OF", min: 2, max: 3, run: lastIndexOf},
+		{name: "INDEX_OF INDEXOF", min: 2, max: 3, run: indexOf},
+		{name: "LASTINDEXOF", min: 2, max: 3, run: lastIndexOf},
 		{name: "LEFT", min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
 			return sub(args[0], value.Int(0), args[1])
 		}},
@@ -44,12 +44,14 @@ func stringFunctions() []function {
 		}},
 		{name: "REPLACE", min: 3, max: 3, run: replace},
 		{name: "REPLICATE", min: 2, max: 2, run: replicate},
-		{name: "RegexMatch REGEX_MATCH", min: 2, max: 3, run: dynamicRegex},
-		{name: "REGEXEXTRACT REGEX_EXTRACT", min: 2, max: 4, bind: extract(regexExtract)},
-		{name: "REGEXEXTRACTALL REGEX_EXTRACT_ALL", min: 2, max: 4, bind: extract(regexExtractAll)},
-		part("SUBSTRINGBEFORE SUBSTRING_BEFORE", strings.Index, false), part("SUBSTRINGAFTER SUBSTRING_AFTER", strings.Index, true),
-		part("LASTSUBSTRINGBEFORE LAST_SUBSTRING_BEFORE", strings.LastIndex, false),
-		part("LASTSUBSTRINGAFTER LAST_SUBSTRING_AFTER", strings.LastIndex, true),
+		{name: "RegexMatch", min: 2, max: 3, run: dynamicRegex},
+		{name: "REGEXEXTRACT", min: 2, max: 4, bind: extract(regexExtract)},
+		{name: "REGEXEXTRACTALL", min: 2, max: 4, bind: extract(regexExtractAll)},
+		{name: "REGEXREPLACE", min: 3, max: 4, bind: replaceMatches(1)},
+		{name: "REGEXREPLACEALL", min: 3, max: 4, bind: replaceMatches(math.MaxInt)},
+		part("SUBSTRINGBEFORE", strings.Index, false), part("SUBSTRINGAFTER", strings.Index, true),
+		part("LASTSUBSTRINGBEFORE", strings.LastIndex, false),
+		part("LASTSUBSTRINGAFTER", strings.LastIndex, true),
 		{name: "ToString TO_STRING", min: 1, max: 1, run: toString},
 		{name: "StringJoin STRING_JOIN", min: 2, max: 2, run: stringJoin},
 		{name: "StringSplit STRING_SPLIT", min: 2, max: 2, run: stringSplit},
@@ -70,7 +72,40 @@ func stringFunctions() []function {
 	return list
 }
 
-// texts returns the arguments if all are strings.
+// lower and upper change the case of single characters, and only between the two of a
+// pair: a character whose counterpart has another counterpart, such as İ and ǅ, has no
+// pair.
+func lower(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	return strings.Map(func(r rune) rune { return counterpart(r, unicode.ToLower, unicode.ToUpper) }, s)
+}
+
+func upper(s string) string {
+	if isASCII(s) {
+		return strings.ToUpper(s)
+	}
+	return strings.Map(func(r rune) rune { return counterpart(r, unicode.ToUpper, unicode.ToLower) }, s)
+}
+
+func counterpart(r rune, change, back func(r rune) rune) rune {
+	if c := change(r); back(c) == r {
+		return c
+	}
+	return r
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// texts reports whether the arguments are strings.
 func texts(args []value.Value) bool {
 	for _, a := range args {
 		if a.Kind() != value.KindString {
@@ -93,7 +128,7 @@ func search(name string, holds func(s, t string) bool) function {
 				return value.Undefined()
 			}
 			if args[2].IsTrue() {
-				s, t = strings.ToLower(s), strings.ToLower(t)
+				s, t = lower(s), lower(t)
 			}
 		}
 		return value.Bool(holds(s, t))
@@ -109,7 +144,7 @@ func searchMany(name string, ignoreCase, all bool) function {
 		}
 		s := args[0].Text()
 		if ignoreCase {
-			s = strings.ToLower(s)
+			s = lower(s)
 		}
 		result := decides.not()
 		for _, arg := range args[1:] {
@@ -118,7 +153,7 @@ func searchMany(name string, ignoreCase, all bool) function {
 			}
 			t := arg.Text()
 			if ignoreCase {
-				t = strings.ToLower(t)
+				t = lower(t)
 			}
 			switch {
 			case arg.Kind() != value.KindString:
@@ -134,19 +169,23 @@ func searchMany(name string, ignoreCase, all bool) function {
 // blankCharacters are the characters that a pattern ignores with the modifier x.
 const blankCharacters = " \t\r\n\v\f"
 
-// trim returns a function with an optional set of characters to remove. The default is
-// the white space of Unicode.
+// trim returns a function with an optional set of characters to remove. Without it, and
+// if it is empty, the function removes the white space of Unicode.
 func trim(name string, cut func(s string, in func(r rune) bool) string) function {
 	return function{name: name, min: 1, max: 2, run: func(_ *env, args []value.Value) value.Value {
 		switch {
 		case !texts(args):
 			return value.Undefined()
-		case len(args) == 1:
-			return value.String(cut(args[0].Text(), unicode.IsSpace))
+		case len(args) == 1 || args[1].Len() == 0:
+			return value.String(cut(args[0].Text(), isSpace))
 		}
 		return value.String(cut(args[0].Text(), characters(args[1].Text())))
 	}}
 }
+
+// isSpace reports whether trimming removes a character. U+180E was white space in
+// earlier versions of Unicode.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r == '\u180e' }
 
 // charactersMax is the length of a set of characters up to which a loop is faster than
 // a map.
@@ -201,21 +240,24 @@ func offset(s string, n int64) int {
 	return len(s)
 }
 
-// sub returns length characters from start, both limited to the string.
+// sub returns length characters from start, both limited to the string. Nothing starts
+// before the string.
 func sub(s, start, length value.Value) value.Value {
-	from, okFrom := whole(start)
-	n, okN := whole(length)
+	from, okFrom := start.Integer()
+	n, okN := length.Integer()
 	if s.Kind() != value.KindString || !okFrom || !okN {
 		return value.Undefined()
+	}
+	if from < 0 {
+		return value.String("")
 	}
 	rest := s.Text()[offset(s.Text(), from):]
 	return value.String(rest[:offset(rest, n)])
 }
 
 // part returns a function that splits a string at a delimiter and returns the part
-// before it or after it. Without the delimiter the result is the empty string; the
-// documentation does not say.
-func part(name string, find func(s, delimiter string) int, behind bool) function {
+// before it or after it. Without the delimiter the result is undefined.
+func part(name string, find func(s, delimiter string) int, after bool) function {
 	return function{name: name, min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
 		if !texts(args) {
 			return value.Undefined()
@@ -224,8 +266,8 @@ func part(name string, find func(s, delimiter string) int, behind bool) function
 		i := find(s, delimiter)
 		switch {
 		case i < 0:
-			return value.String("")
-		case behind:
+			return value.Undefined()
+		case after:
 			return value.String(s[i+len(delimiter):])
 		}
 		return value.String(s[:i])
@@ -233,7 +275,7 @@ func part(name string, find func(s, delimiter string) int, behind bool) function
 }
 
 func right(_ *env, args []value.Value) value.Value {
-	n, ok := whole(args[1])
+	n, ok := args[1].Integer()
 	if args[0].Kind() != value.KindString || !ok {
 		return value.Undefined()
 	}
@@ -241,16 +283,20 @@ func right(_ *env, args []value.Value) value.Value {
 	return value.String(s[offset(s, int64(utf8.RuneCountInString(s))-max(n, 0)):])
 }
 
+// indexOf begins at a position. Outside the string, nothing is found.
 func indexOf(_ *env, args []value.Value) value.Value {
 	from := int64(0)
 	ok := texts(args[:2])
 	if len(args) == 3 && ok {
-		from, ok = whole(args[2])
+		from, ok = args[2].Integer()
 	}
-	if !ok || from < 0 {
+	if !ok {
 		return value.Undefined()
 	}
 	s := args[0].Text()
+	if from < 0 || from > int64(utf8.RuneCountInString(s)) {
+		return value.Int(-1)
+	}
 	start := offset(s, from)
 	i := strings.Index(s[start:], args[1].Text())
 	if i < 0 {
@@ -259,19 +305,29 @@ func indexOf(_ *env, args []value.Value) value.Value {
 	return value.Int(int64(utf8.RuneCountInString(s[:start+i])))
 }
 
+// lastIndexOf searches backwards from a position, which is that of the last character
+// unless it is given: a match ends there or before. Outside the string, nothing is found.
 func lastIndexOf(_ *env, args []value.Value) value.Value {
 	if !texts(args[:2]) {
 		return value.Undefined()
 	}
 	s := args[0].Text()
+	length := int64(utf8.RuneCountInString(s))
+	last := length
 	if len(args) == 3 {
-		from, ok := whole(args[2])
-		if !ok || from < 0 {
+		var ok bool
+		if last, ok = args[2].Integer(); !ok {
 			return value.Undefined()
 		}
-		// A match may begin at the position, but not after it.
-		s = s[:min(len(s), offset(s, from)+len(args[1].Text()))]
 	}
+	if last < 0 || last > length {
+		return value.Int(-1)
+	}
+	last = max(0, min(last, length-1))
+	if args[1].Len() == 0 {
+		return value.Int(last)
+	}
+	s = s[:offset(s, last+1)]
 	i := strings.LastIndex(s, args[1].Text())
 	if i < 0 {
 		return value.Int(-1)
@@ -284,21 +340,18 @@ func replace(e *env, args []value.Value) value.Value {
 		return value.Undefined()
 	}
 	s, old, with := args[0].Text(), args[1].Text(), args[2].Text()
-	if old == "" {
-		return args[0]
-	}
-	if !e.fits(len(s) + strings.Count(s, old)*max(0, len(with)-len(old))) {
+	if old == "" || !e.fits(len(s)+strings.Count(s, old)*max(0, len(with)-len(old))) {
 		return value.Undefined()
 	}
 	return value.String(strings.ReplaceAll(s, old, with))
 }
 
-// replicateMax is the documented maximum length of the result of REPLICATE, in
-// characters.
-const replicateMax = 10_000
+// replicateMax is the maximum length of the result of REPLICATE, in characters. The
+// documentation says 10,000, and the service takes this one.
+const replicateMax = 100_000
 
 func replicate(_ *env, args []value.Value) value.Value {
-	n, ok := whole(args[1])
+	n, ok := args[1].Integer()
 	if args[0].Kind() != value.KindString || !ok || n < 0 {
 		return value.Undefined()
 	}
@@ -314,17 +367,13 @@ func replicate(_ *env, args []value.Value) value.Value {
 
 func toString(e *env, args []value.Value) value.Value {
 	v := args[0]
-	switch {
-	case v.Kind() == value.KindString || !v.IsDefined():
+	if v.Kind() == value.KindString || !v.IsDefined() {
 		return v
-	case v.Kind() == value.KindNumber && !v.Finite():
-		text := strconv.FormatFloat(v.Float(), 'g', -1, 64)
-		return value.String(strings.TrimPrefix(strings.Replace(text, "Inf", "Infinity", 1), "+"))
 	}
 	if !e.fitsValue(v) {
 		return value.Undefined()
 	}
-	return value.String(v.JSON())
+	return value.String(string(v.AppendText(nil)))
 }
 
 func stringJoin(e *env, args []value.Value) value.Value {

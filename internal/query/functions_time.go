@@ -2,6 +2,7 @@ package query
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ const (
 	ticksPerSecond = int64(time.Second / tick)
 )
 
-// timeFunctions process dates in ISO 8601 form, in UTC. The result is undefined for
-// other texts and for years outside 1 to 9999.
+// timeFunctions process dates in ISO 8601 form. They count in UTC. The result is
+// undefined for other texts and for years outside 1601 to 9999.
 func timeFunctions() []function {
 	now := func(name string, read func(t time.Time) value.Value) function {
 		return function{name: name + " " + name + "Static", volatile: true, run: func(e *env, _ []value.Value) value.Value {
@@ -63,26 +64,76 @@ func timeFunctions() []function {
 	}
 }
 
-// parseDateTime parses a date, optionally followed by a time, a fraction of up to
-// seven digits, and a Z.
+// The range of years of the language. Dates before it are undefined, whether they are
+// arguments or results.
+const (
+	yearMin = 1601
+	yearMax = 9999
+)
+
+// parseDateTime parses a date, optionally followed by a time with a fraction of up to
+// seven digits, and by a Z or an offset. The result is in UTC. Both the year as written
+// and that in UTC must be within the range.
 func parseDateTime(v value.Value) (time.Time, bool) {
 	s := v.Text()
-	if v.Kind() != value.KindString || !isDateTime(s) {
+	const date, clock = len(time.DateOnly), len("T15:04:05")
+	if len(s) < date {
 		return time.Time{}, false
 	}
-	s = strings.TrimSuffix(s, "Z")
-	if len(s) == len(time.DateOnly) {
-		t, err := time.Parse(time.DateOnly, s)
-		return t, err == nil && t.Year() > 0
+	t, err := time.Parse(time.DateOnly, s[:date])
+	if err != nil || t.Year() < yearMin {
+		return time.Time{}, false
 	}
-	// Parse accepts a fraction after the seconds that the form does not have.
-	t, err := time.Parse("2006-01-02T15:04:05", strings.Replace(s, " ", "T", 1))
-	return t, err == nil && t.Year() > 0
+	rest := s[date:]
+	if len(rest) >= clock && (rest[0] == 'T' || rest[0] == ' ' && isDigit(rest[1])) {
+		at, err := time.Parse(time.TimeOnly, rest[1:clock])
+		if err != nil {
+			return time.Time{}, false
+		}
+		t = t.Add(time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute + time.Duration(at.Second())*time.Second)
+		rest = rest[clock:]
+		if strings.HasPrefix(rest, ".") {
+			digits := len(rest) - 1 - len(strings.TrimLeft(rest[1:], "0123456789"))
+			if digits < 1 || digits > fractionDigits {
+				return time.Time{}, false
+			}
+			ticks, _ := strconv.Atoi((rest[1:1+digits] + "000000")[:fractionDigits])
+			t, rest = t.Add(time.Duration(ticks)*tick), rest[1+digits:]
+		}
+	}
+	east, ok := parseOffset(rest)
+	t = t.Add(-east)
+	return t, ok && t.Year() >= yearMin && t.Year() <= yearMax
 }
 
-// dateTime writes a time; undefined if the year is outside the form.
+// offsetMax is the greatest distance of a clock from UTC.
+const offsetMax = 14 * time.Hour
+
+// parseOffset parses the end of a date and time: nothing, Z, or hours and minutes east
+// of Greenwich, such as +02:00, +0200 or +02. A blank may be before the sign.
+func parseOffset(s string) (east time.Duration, ok bool) {
+	if s == "" || s == "Z" {
+		return 0, true
+	}
+	s = strings.TrimPrefix(s, " ")
+	if s == "" || s[0] != '+' && s[0] != '-' {
+		return 0, false
+	}
+	for _, form := range []string{"15:04", "1504", "15"} {
+		if clock, err := time.Parse(form, s[1:]); err == nil && len(s) == 1+len(form) {
+			east = time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute
+			if s[0] == '-' {
+				east = -east
+			}
+			return east, east.Abs() <= offsetMax
+		}
+	}
+	return 0, false
+}
+
+// dateTime writes a time; undefined if the year is outside the range.
 func dateTime(t time.Time) value.Value {
-	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 {
+	if t = t.UTC(); t.Year() < yearMin || t.Year() > yearMax {
 		return value.Undefined()
 	}
 	return value.String(t.Format(dateTimeForm))
@@ -104,10 +155,22 @@ func floorDiv(a, b int64) (quotient, rest int64) {
 	return quotient, rest
 }
 
+// roundDiv divides and rounds halves away from zero; b is positive.
+func roundDiv(a, b int64) int64 {
+	quotient, rest := a/b, a%b
+	switch {
+	case rest >= (b+1)/2:
+		return quotient + 1
+	case -rest >= (b+1)/2:
+		return quotient - 1
+	}
+	return quotient
+}
+
 // fromInteger returns a function of a number of units since 1970.
 func fromInteger(name string, perSecond int64) function {
 	return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
-		n, ok := args[0].Int64()
+		n, ok := args[0].Integer()
 		if !ok {
 			return value.Undefined()
 		}
@@ -122,7 +185,7 @@ var partNames = map[string]string{
 	"day": "day", "dd": "day", "d": "day", "hour": "hour", "hh": "hour",
 	"minute": "minute", "mi": "minute", "n": "minute", "second": "second", "ss": "second", "s": "second",
 	"millisecond": "millisecond", "ms": "millisecond", "microsecond": "microsecond", "mcs": "microsecond",
-	"nanosecond": "nanosecond", "ns": "nanosecond",
+	"nanosecond": "nanosecond", "ns": "nanosecond", "weekday": "weekday", "dw": "weekday",
 }
 
 // partName returns the part that an argument names, or "".
@@ -143,6 +206,8 @@ func partOf(t time.Time, part string) value.Value {
 		n = int(t.Month())
 	case "day":
 		n = t.Day()
+	case "weekday":
+		n = int(t.Weekday()) // 0 for Sunday
 	case "hour":
 		n = t.Hour()
 	case "minute":
@@ -166,7 +231,7 @@ func partOf(t time.Time, part string) value.Value {
 const spanMax = 10_000 * 366
 
 func dateTimeAdd(_ *env, args []value.Value) value.Value {
-	n, whole := args[1].Int64()
+	n, whole := args[1].Integer()
 	t, ok := parseDateTime(args[2])
 	if !ok || !whole {
 		return value.Undefined()
@@ -176,7 +241,7 @@ func dateTimeAdd(_ *env, args []value.Value) value.Value {
 
 // ago returns the current time minus a number of parts.
 func ago(e *env, args []value.Value) value.Value {
-	n, whole := args[1].Int64()
+	n, whole := args[1].Integer()
 	if !whole || n == math.MinInt64 {
 		return value.Undefined()
 	}
@@ -200,7 +265,7 @@ func addPart(t time.Time, part string, n int64) value.Value {
 	case unit == 0:
 		return value.Undefined()
 	case unit < tick:
-		return dateTime(fromTicks(ticksOf(t) + n/int64(tick/unit)))
+		return dateTime(fromTicks(ticksOf(t) + roundDiv(n, int64(tick/unit))))
 	}
 	factor := int64(unit / tick)
 	if n > math.MaxInt64/4/factor || n < -math.MaxInt64/4/factor {
@@ -235,11 +300,8 @@ func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	case unit == 0:
 		return value.Undefined()
 	case unit < tick:
-		ticks, each := ticksOf(to)-ticksOf(from), int64(tick/unit)
-		if ticks < -math.MaxInt64/each || ticks > math.MaxInt64/each {
-			return value.Number(float64(ticks) * float64(each))
-		}
-		return value.Int(ticks * each)
+		// As in the service, more than 292 years of nanoseconds wrap around.
+		return value.Int((ticksOf(to) - ticksOf(from)) * int64(tick/unit))
 	}
 	a, _ := floorDiv(ticksOf(from), int64(unit/tick))
 	b, _ := floorDiv(ticksOf(to), int64(unit/tick))
@@ -249,11 +311,11 @@ func dateTimeDiff(_ *env, args []value.Value) value.Value {
 // dateTimeFromParts takes year, month, day, and optionally hour, minute, second and a
 // fraction in ticks.
 func dateTimeFromParts(_ *env, args []value.Value) value.Value {
-	lowest := [7]int64{1, 1, 1, 0, 0, 0, 0}
-	highest := [7]int64{9999, 12, 31, 23, 59, 59, ticksPerSecond - 1}
+	lowest := [7]int64{yearMin, 1, 1, 0, 0, 0, 0}
+	highest := [7]int64{yearMax, 12, 31, 23, 59, 59, ticksPerSecond - 1}
 	parts := lowest
 	for i, arg := range args {
-		n, ok := arg.Int64()
+		n, ok := arg.Integer()
 		if !ok || n < lowest[i] || n > highest[i] {
 			return value.Undefined()
 		}
@@ -266,27 +328,25 @@ func dateTimeFromParts(_ *env, args []value.Value) value.Value {
 	return dateTime(t)
 }
 
-// dateTimeBin rounds down to a multiple of a span, counted from an origin.
+// dateTimeBin rounds down to a multiple of a span, counted from an origin. The span may
+// be a fraction of the unit, and has at least one tick.
 func dateTimeBin(_ *env, args []value.Value) value.Value {
 	t, ok := parseDateTime(args[0])
 	unit := partUnits[partName(args[1])]
-	size, origin := int64(1), time.Unix(0, 0).UTC()
-	if len(args) > 2 && ok {
-		size, ok = args[2].Int64()
+	size, origin := 1.0, time.Unix(0, 0).UTC()
+	if len(args) > 2 {
+		size, ok = args[2].Float(), ok && args[2].Kind() == value.KindNumber
 	}
 	if len(args) > 3 && ok {
 		origin, ok = parseDateTime(args[3])
-		ok = ok && origin.Year() >= 1601
 	}
-	if !ok || unit == 0 || size <= 0 {
+	ticks := size * float64(unit) / float64(tick)
+	if !ok || unit == 0 || !(ticks >= 1) {
 		return value.Undefined()
 	}
-	span := max(1, size*int64(unit)/int64(tick))
-	if unit >= tick {
-		if size > math.MaxInt64/int64(unit/tick) {
-			return value.Undefined()
-		}
-		span = size * int64(unit/tick)
+	span := int64(math.MaxInt64)
+	if ticks < math.MaxInt64 {
+		span = int64(ticks)
 	}
 	_, rest := floorDiv(ticksOf(t)-ticksOf(origin), span)
 	return dateTime(fromTicks(ticksOf(t) - rest))

@@ -1,11 +1,6 @@
 package query
 
-import (
-	"strings"
-	"time"
-
-	"github.com/decandb/decan/internal/value"
-)
+import "github.com/decandb/decan/internal/value"
 
 // typeFunctions test the type of a value. They return a boolean even for undefined.
 func typeFunctions() []function {
@@ -19,7 +14,7 @@ func typeFunctions() []function {
 	}
 	return []function{
 		is("IS_DEFINED", value.Value.IsDefined),
-		kind("IS_NULL", value.KindNull),
+		kind("IS_NULL ISNULL", value.KindNull),
 		kind("IS_BOOL IS_BOOLEAN", value.KindBool),
 		kind("IS_NUMBER", value.KindNumber),
 		kind("IS_STRING", value.KindString),
@@ -29,13 +24,16 @@ func typeFunctions() []function {
 			return v.Kind() >= value.KindNull && v.Kind() <= value.KindString
 		}),
 		is("IS_INTEGER", func(v value.Value) bool {
-			_, ok := v.Int64()
+			_, ok := v.Integer()
 			return ok
 		}),
 		is("IS_FINITE_NUMBER", func(v value.Value) bool {
 			return v.Kind() == value.KindNumber && v.Finite()
 		}),
-		is("IS_DATETIME", func(v value.Value) bool { return isDateTime(v.Text()) }),
+		is("IS_DATETIME", func(v value.Value) bool {
+			_, ok := parseDateTime(v)
+			return ok
+		}),
 		{name: "IIF", min: 3, max: 3, run: func(_ *env, args []value.Value) value.Value {
 			if args[0].IsTrue() {
 				return args[1]
@@ -43,23 +41,4 @@ func typeFunctions() []function {
 			return args[2]
 		}},
 	}
-}
-
-// isDateTime reports whether a text is a date, optionally followed by a time, a
-// fraction of one to seven digits, and a Z.
-func isDateTime(s string) bool {
-	s = strings.TrimSuffix(s, "Z")
-	if len(s) == len(time.DateOnly) {
-		_, err := time.Parse(time.DateOnly, s)
-		return err == nil
-	}
-	whole, fraction, dotted := strings.Cut(s, ".")
-	if dotted && (len(fraction) < 1 || len(fraction) > 7 || strings.Trim(fraction, "0123456789") != "") {
-		return false
-	}
-	if len(whole) != len("2006-01-02T15:04:05") {
-		return false
-	}
-	_, err := time.Parse("2006-01-02T15:04:05", strings.Replace(whole, " ", "T", 1))
-	return err == nil
 }

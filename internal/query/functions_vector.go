@@ -56,7 +56,7 @@ func vectorDistance(f func(m vector.Metric, score float64) float64) func(b bindi
 			if !ok || len(left) != len(right) {
 				return value.Undefined()
 			}
-			return value.Number(f(metric, metric.Score(left, right)))
+			return value.Double(f(metric, metric.Score(left, right)))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func storedVector(f func(m vector.Metric, score float64) float64) func(b binding
 				return value.Undefined()
 			}
 			e.buffers.left = v
-			return value.Number(f(metric, scorer.Score(v)))
+			return value.Double(f(metric, scorer.Score(v)))
 		}
 	}
 }

@@ -185,7 +185,7 @@ func (c *compiler) negation(x sql.Expr) predicate {
 			}
 		}
 	case *sql.BinaryExpr:
-		if op := opposite[x.Op]; op != "" && !c.unordered(x) {
+		if op := opposite[x.Op]; op != "" {
 			return c.comparison(op, x.X, x.Y)
 		}
 	case *sql.InExpr:
@@ -194,24 +194,6 @@ func (c *compiler) negation(x sql.Expr) predicate {
 		}
 	}
 	return unknownPredicate()
-}
-
-// unordered reports whether an operand of a comparison by order may be NaN, for which
-// both the comparison and its opposite are false. Constants and computed properties
-// may be NaN; stored values are not.
-func (c *compiler) unordered(x *sql.BinaryExpr) bool {
-	if comparisonOps[x.Op] == opTrue {
-		return false
-	}
-	for _, side := range [...]sql.Expr{x.X, x.Y} {
-		if part := c.expr(side); part.con && isNaN(part.v) {
-			return true
-		}
-		if place, ok := c.place(side); ok && c.isComputed(place) {
-			return true
-		}
-	}
-	return false
 }
 
 // isComputed reports whether a place is in a computed property.
@@ -446,7 +428,7 @@ func (c *compiler) likePredicate(x *sql.LikeExpr) predicate {
 
 // typeCalls are the functions that test for one type, each with a value of the type.
 var typeCalls = map[string]value.Value{
-	"IS_NULL": value.Null(), "IS_BOOL": value.Bool(true), "IS_BOOLEAN": value.Bool(true),
+	"IS_NULL": value.Null(), "ISNULL": value.Null(), "IS_BOOL": value.Bool(true), "IS_BOOLEAN": value.Bool(true),
 	"IS_NUMBER": value.Int(0), "IS_STRING": value.String(""),
 	"IS_ARRAY": value.Array(nil), "IS_OBJECT": value.Object(nil),
 }
@@ -639,7 +621,12 @@ func (c *compiler) elementWith(path value.Path, part value.Value) predicate {
 	args := []predicate{leaf(opElement, path, value.Object(nil))}
 	inside := append(slices.Clip(path), c.element())
 	for _, m := range part.Members() {
-		args = append(args, leaf(opIn, append(slices.Clip(inside), value.Step{Name: m.Name}), m.Value))
+		switch place := append(slices.Clip(inside), value.Step{Name: m.Name}); m.Value.Kind() {
+		case value.KindArray, value.KindObject: // a part of the stored one suffices
+			args = append(args, leaf(opKind, place, m.Value))
+		default:
+			args = append(args, leaf(opIn, place, m.Value))
+		}
 	}
 	return approximately(combine(opAnd, args))
 }

@@ -148,7 +148,7 @@ func (c code) emitter() emitter {
 
 // notFinite is the error of a row that JSON cannot represent.
 func notFinite() *status.Error {
-	return status.From(numberedError(4001, "The result holds a number that is infinite or not a number, which JSON cannot express."))
+	return status.From(numberedError(4001, "The response content contains a numeric value that cannot be represented in JSON (e.g. Infinity and NaN)."))
 }
 
 // copier copies a place of the document unchanged.

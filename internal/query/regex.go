@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -433,4 +434,56 @@ func regexExtractAll(e *env, x extraction, s string) value.Value {
 		items = append(items, value.String(text))
 	})
 	return value.Array(items)
+}
+
+// replaceMatches returns REGEXREPLACE, which replaces the first match of a pattern, or
+// REGEXREPLACEALL, which replaces up to most of them. Nothing in the new text has a
+// special meaning. A constant pattern is compiled once.
+func replaceMatches(most int) func(b binding) runner {
+	return func(b binding) runner {
+		pattern, known := b.constant(1)
+		modifiers := value.String("")
+		if len(b.parts) == 4 && known {
+			modifiers, known = b.constant(3)
+		}
+		var fixed *regex
+		if known {
+			var err error
+			if fixed, err = b.regex(pattern, modifiers); err != nil {
+				return noRegexRun(err)
+			}
+		}
+		return func(e *env, args []value.Value) value.Value {
+			if !texts(args) {
+				return value.Undefined()
+			}
+			x := fixed
+			if x == nil {
+				found, err := extractionNow(e, slices.Concat(args[1:2], args[3:]))
+				if err != nil {
+					return e.noRegex(err)
+				}
+				x = found.regex
+			}
+			return x.replace(e, args[0].Text(), args[2].Text(), most)
+		}
+	}
+}
+
+// replace replaces up to most matches.
+func (x *regex) replace(e *env, s, with string, most int) value.Value {
+	var b strings.Builder
+	end, fits := 0, true
+	x.each(e, s, most, func(match []int) {
+		if fits = fits && e.fits(b.Len()+len(s)-end+len(with)); fits {
+			b.WriteString(s[end:match[0]])
+			b.WriteString(with)
+			end = match[1]
+		}
+	})
+	if !fits {
+		return value.Undefined()
+	}
+	b.WriteString(s[end:])
+	return value.String(b.String())
 }

@@ -320,18 +320,14 @@ func (n second) logic(x *sql.LogicalExpr, b *bindings) value.Value {
 }
 
 func (n second) in(x *sql.InExpr, b *bindings) value.Value {
-	v, found, unsure := n.expr(x.X, b), false, false
+	v, found := n.expr(x.X, b), false
 	for _, item := range n.list(x.List, b) {
-		t := binaryOf("=", v, item)
-		found, unsure = found || t.IsTrue(), unsure || !t.IsDefined()
+		found = found || binaryOf("=", v, item).IsTrue()
 	}
-	switch {
-	case found:
-		return value.Bool(!x.Not)
-	case unsure:
+	if !v.IsDefined() {
 		return value.Undefined()
 	}
-	return value.Bool(x.Not)
+	return value.Bool(found != x.Not)
 }
 
 func binaryOf(op string, l, r value.Value) value.Value {

@@ -14,23 +14,44 @@ import (
 // NaN and the infinities have no JSON form. Append writes null for them, which
 // is a different value: a caller that may have computed one must call
 // [Value.Finite] first.
-func (v Value) Append(dst []byte) []byte {
+func (v Value) Append(dst []byte) []byte { return v.append(dst, formJSON) }
+
+// AppendText appends v as the query language converts values to strings. The text is
+// JSON except for three points: NaN and the infinities are written by name, doubles
+// have 15 significant digits if those denote the same number and otherwise 17, with
+// an exponent of at least two digits where C's %g has one, and from 1e17 on the
+// results of floating-point arithmetic have one, too. Undefined members and elements are omitted, and
+// an undefined v appends nothing.
+func (v Value) AppendText(dst []byte) []byte { return v.append(dst, formText) }
+
+// form is how numbers are written.
+type form bool
+
+const (
+	formJSON form = false // of Append
+	formText form = true  // of AppendText
+)
+
+func (v Value) append(dst []byte, f form) []byte {
 	switch v.kind {
 	case KindNull:
 		return append(dst, "null"...)
 	case KindBool:
 		return strconv.AppendBool(dst, v.bits != 0)
 	case KindNumber:
-		if v.exact {
-			return strconv.AppendInt(dst, int64(v.bits), 10)
+		switch i := int64(v.bits); {
+		case v.exact && (f == formJSON || !v.double || -exponentMin < i && i < exponentMin):
+			return strconv.AppendInt(dst, i, 10)
+		case f == formText:
+			return appendDoubleText(dst, v.Float())
 		}
 		return appendDouble(dst, math.Float64frombits(v.bits))
 	case KindString:
 		return AppendQuoted(dst, v.Text())
 	case KindArray:
-		return appendArray(dst, v.Items())
+		return appendArray(dst, v.Items(), f)
 	case KindObject:
-		return appendObject(dst, v.Members())
+		return appendObject(dst, v.Members(), f)
 	}
 	return dst
 }
@@ -71,7 +92,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func appendArray(dst []byte, items []Value) []byte {
+func appendArray(dst []byte, items []Value, f form) []byte {
 	dst = append(dst, '[')
 	first := true
 	for _, item := range items {
@@ -82,12 +103,12 @@ func appendArray(dst []byte, items []Value) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = item.Append(dst)
+		dst = item.append(dst, f)
 	}
 	return append(dst, ']')
 }
 
-func appendObject(dst []byte, members []Member) []byte {
+func appendObject(dst []byte, members []Member, f form) []byte {
 	dst = append(dst, '{')
 	for i := range members {
 		if i > 0 {
@@ -95,7 +116,7 @@ func appendObject(dst []byte, members []Member) []byte {
 		}
 		dst = AppendQuoted(dst, members[i].Name)
 		dst = append(dst, ':')
-		dst = members[i].Value.Append(dst)
+		dst = members[i].Value.append(dst, f)
 	}
 	return append(dst, '}')
 }
@@ -115,4 +136,29 @@ func appendDouble(dst []byte, f float64) []byte {
 		dst = dst[:n-1]
 	}
 	return dst
+}
+
+// A number of decimalDigits significant digits survives the conversion to a double and
+// back. A double survives the conversion to doubleDigits digits and back.
+const (
+	decimalDigits = 15
+	doubleDigits  = 17
+	exponentMin   = 1e17 // the least number without a fraction that has an exponent
+)
+
+func appendDoubleText(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'g', decimalDigits, 64)
+	if again, err := strconv.ParseFloat(string(dst[start:]), 64); err == nil && again == f {
+		return dst
+	}
+	return strconv.AppendFloat(dst[:start], f, 'g', doubleDigits, 64)
 }

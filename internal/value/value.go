@@ -13,7 +13,8 @@
 //   - Compare(a, b) equals bytes.Compare of the keys of a and b (I7).
 //   - A number has one representation: an integer of 64 bits if it is one,
 //     otherwise a double. So 1, 1.0 and 1e0 are one value, -0 is 0, and every
-//     integer of 64 bits is kept exactly.
+//     integer of 64 bits is kept exactly. The mark of [Double] does not make a
+//     number another value.
 //   - An object keeps the order of its members, has no two of one name, and
 //     none that is undefined. An array may hold undefined elements.
 //   - Parse(v.Append(nil)) equals v for every value that Parse returned.
@@ -81,10 +82,11 @@ type Value struct {
 	// bytes, which halves the size of a document and the cost of copying it.
 	// Only the constructors write data, and only Text, Items and Members read
 	// it, each after checking kind.
-	data  unsafe.Pointer
-	bits  uint64 // boolean, int64, float64 bits, or length
-	kind  Kind
-	exact bool // for a number: bits is an int64
+	data   unsafe.Pointer
+	bits   uint64 // boolean, int64, float64 bits, or length
+	kind   Kind
+	exact  bool // for a number: bits is an int64
+	double bool // for such a number: it is a result of floating-point arithmetic; see Double
 }
 
 // Member is one property of an object.

@@ -137,7 +137,7 @@ func cosine(product, left, right float64) float64 {
 	if left == 0 || right == 0 {
 		return 0
 	}
-	return max(-1, min(1, product/(math.Sqrt(left)*math.Sqrt(right))))
+	return max(-1, min(1, product/math.Sqrt(left*right)))
 }
 
 // The sums below have several parts so that an addition need not wait for the

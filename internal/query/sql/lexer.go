@@ -189,7 +189,7 @@ func (l *Lexer) number() Token {
 	if err != nil {
 		t.Kind = TokenBadNumber
 	}
-	t.Value = value.Number(f)
+	t.Value = value.Double(f)
 	return t
 }
 
