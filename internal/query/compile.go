@@ -363,7 +363,7 @@ func (c *compiler) unary(x *sql.UnaryExpr) code {
 		test := part.truth()
 		return c.fold(condition(func(e *env) truth { return test(e).not() }), part)
 	}
-	if l, ok := x.X.(*sql.Literal); ok && x.Op == "-" && l.Value.Float() == 1<<63 {
+	if l, ok := x.X.(*sql.Literal); ok && x.Op == "-" && value.Equal(l.Value, value.Number(1<<63)) {
 		return constant(value.Int(math.MinInt64)) // The number without the sign is no integer of 64 bits.
 	}
 	op := x.Op
