@@ -166,12 +166,19 @@ func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
+	budget := q.budget()
+	if r := q.req.Resume; r != nil {
+		if budget.From, err = plan.Start(r, c.RID); err != nil {
+			return err
+		}
+	}
+	q.out.Combined = plan.Combines()
 	q.before = q.askedBefore(plan, at)
 	if h := plan.Hybrid(); h != nil {
 		err = q.hybrid(ctx, c, plan, h, s, at)
 	} else {
 		streams := q.streams(c, plan, s, &at)
-		err = q.engine.page(ctx, q.req, plan, q.budget(), streams, at, q.fanOut(plan, kept), &q.out)
+		err = q.engine.page(ctx, q.req, plan, budget, streams, at, q.fanOut(plan, kept), &q.out)
 		if err == nil && kept != nil {
 			kept.quick.Store(!q.slow.Load())
 		}

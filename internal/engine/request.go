@@ -104,6 +104,7 @@ type QueryRequest struct {
 	Clip         *partitionkey.Range   // part of the key space
 	MaxItems     int                   // rows of a page at most; 0 or less: Limits.PageItems
 	Continuation string                // from the previous page; empty: the first page
+	Resume       *query.Resume         // where the rows of an ordered query begin; nil: at the first
 	Cross        bool                  // the client allows more than one partition
 	Full         bool                  // merge in the engine, whatever the configured mode
 	Indexes      bool                  // fill in Feed.Indexes
@@ -119,6 +120,7 @@ type Feed struct {
 	ParentRID    resource.RID   // of the resource that the rows belong to; empty for databases and offers
 	Stats        query.Stats    // work of the query, summed over all partitions
 	Indexes      query.IndexUse // the indexes that the plan uses, and those that would help; zero unless requested
+	Combined     bool           // rows are made of several documents: DISTINCT, GROUP BY, aggregates
 }
 
 // PlanRequest is a request for the plan by which a client runs a query.

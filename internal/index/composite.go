@@ -174,14 +174,24 @@ func readKey(t Term, inverted bool) (k termKey, ok bool) {
 	case tag != tagString:
 		return termKey{}, false
 	}
+	wide := 0 // the length up to the first character from U+E000 on
 	for i := 1; i+1 < len(t); i++ {
 		if t[i] != mask {
+			if lead := t[i] ^ mask; wide == 0 && lead >= leadPrivate && lead <= leadMax {
+				wide = i
+			}
 			continue
 		}
 		switch t[i+1] ^ mask {
 		case zeroEnd:
+			if wide > 0 {
+				return termKey{i + 2, wide, false}, true
+			}
 			return termKey{i + 2, i + 2, true}, true
 		case zeroCut:
+			if wide > 0 {
+				return termKey{i + 2 + cutHashSize, wide, false}, len(t) >= i+2+cutHashSize
+			}
 			return termKey{i + 2 + cutHashSize, i + 2, false}, len(t) >= i+2+cutHashSize
 		}
 		i++

@@ -16,9 +16,12 @@ type SortKey struct {
 // Order is a walk through the terms of the index that yields documents in the
 // order of sort keys, or nearly so.
 //
-// Plans compare documents by order keys: the concatenated value keys of the sort
-// keys. Those whose direction differs from the first have all their bytes
-// inverted. An Order translates between order keys and terms.
+// Plans compare documents by order keys: the concatenated keys of the sort keys,
+// which are value keys with two differences. An array or object has a hash after
+// its tag, and the first bytes of characters from U+E000 on have another order,
+// that of UTF-16. Keys whose direction differs from the first have all their bytes
+// inverted. An Order translates between order keys and terms. Where the two have
+// different orders, documents form groups that must be sorted; see [Order.Group].
 type Order struct {
 	// Walks means that there are terms to walk. Otherwise the policy allows the
 	// order, but the documents must be sorted.
@@ -230,10 +233,18 @@ func (o Order) Seek(key []byte) (at Term, beyond bool) {
 	if o.Missing && key[0] == tagUndefined {
 		return "", false
 	}
-	term, whole := []byte(o.prefix), true
+	term, whole, wide := []byte(o.prefix), true, false
 	for _, inverted := range o.inverted {
 		start := len(term)
-		term, key, whole = seekValue(term, key, inverted != o.flip)
+		term, key, whole, wide = seekValue(term, key, inverted != o.flip)
+		if wide {
+			// The group of all strings whose next character is from U+E000 on.
+			first := byte(leadPrivate)
+			if inverted != o.Desc {
+				first = leadMax
+			}
+			term = append(term, first)
+		}
 		if inverted {
 			invert(term[start:])
 		}
@@ -251,53 +262,65 @@ func (o Order) Seek(key []byte) (at Term, beyond bool) {
 	return min(at, o.Span.High), at > o.Span.High
 }
 
+// The first bytes in UTF-8 of characters from U+E000 to U+FFFF are leadPrivate and the
+// next one, those of characters beyond are the following ones up to leadMax. In the
+// order of UTF-16 the latter come first, so terms order such strings only up to that
+// character.
+const (
+	leadPrivate = 0xEE
+	leadMax     = 0xF4
+)
+
 // seekValue reads the first value of an order key, whose bytes may be inverted,
 // and appends its encoding in terms. If whole is false, the result is only the
 // common prefix of all values that the key may mean or that the index cannot
-// order.
-func seekValue(dst, key []byte, inverted bool) (term, rest []byte, whole bool) {
+// order. With wide it ends before a character from U+E000 on.
+func seekValue(dst, key []byte, inverted bool) (term, rest []byte, whole, wide bool) {
 	var mask byte
 	if inverted {
 		mask = 0xFF
 	}
 	if len(key) == 0 {
-		return dst, nil, false
+		return dst, nil, false, false
 	}
 	switch tag := key[0] ^ mask; {
 	case tag >= tagUndefined && tag <= tagTrue:
-		return append(dst, tag), key[1:], true
+		return append(dst, tag), key[1:], true, false
 	case tag == arrayTag, tag == objectTag:
-		return append(dst, tag), nil, false
+		return append(dst, tag), nil, false, false
 	case tag == tagNumber:
 		n := min(len(key), numberSize)
 		for _, c := range key[:n] {
 			dst = append(dst, c^mask)
 		}
-		return dst, key[n:], n == numberSize
+		return dst, key[n:], n == numberSize, false
 	case tag == tagString:
 		return seekString(append(dst, tag), key[1:], mask)
 	}
-	return dst, nil, false
+	return dst, nil, false, false
 }
 
 // seekString is seekValue after the tag of a string.
-func seekString(dst, key []byte, mask byte) (term, rest []byte, whole bool) {
+func seekString(dst, key []byte, mask byte) (term, rest []byte, whole, wide bool) {
 	for size, i := 0, 0; i < len(key); size, i = size+1, i+1 {
 		c := key[i] ^ mask
 		if c == 0 {
 			if i+1 == len(key) {
-				return append(dst, 0), nil, false
+				return append(dst, 0), nil, false, false
 			}
 			switch next := key[i+1] ^ mask; next {
 			case zeroEnd:
-				return append(dst, 0, zeroEnd), key[i+2:], true
+				return append(dst, 0, zeroEnd), key[i+2:], true, false
 			case zeroByte:
 			default:
-				return append(dst, 0, next), nil, false
+				return append(dst, 0, next), nil, false, false
 			}
 		}
 		if size == StringBytesMax {
-			return append(dst, 0, zeroCut), nil, false
+			return append(dst, 0, zeroCut), nil, false, false
+		}
+		if c >= leadPrivate && c <= leadMax {
+			return dst, nil, false, true
 		}
 		dst = append(dst, c)
 		if c == 0 {
@@ -305,7 +328,7 @@ func seekString(dst, key []byte, mask byte) (term, rest []byte, whole bool) {
 			i++
 		}
 	}
-	return dst, nil, false
+	return dst, nil, false, false
 }
 
 // Group says how precisely a term of the walk orders documents. If exact is

@@ -120,7 +120,7 @@ func (r *run) latest(ctx context.Context, src Source, from *rowHeap, candidates 
 			return false
 		}
 		r.turn(c)
-		r.each(keep)
+		r.distinct(keep)
 		return !h.full()
 	})
 	if err != nil || !h.full() {

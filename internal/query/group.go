@@ -63,6 +63,9 @@ func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
 	if !combined && !q.Distinct {
 		return nil
 	}
+	if p.once = !combined && p.order != nil && c.selectsRID(q); p.once {
+		return nil
+	}
 	exprs := q.GroupBy
 	if !combined {
 		exprs = slices.Collect(q.Columns())
@@ -106,6 +109,15 @@ func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
 	}
 	g.emit = c.projection(q)
 	return nil
+}
+
+// selectsRID reports whether every row has the _rid of its document, as in the queries
+// that clients send to merge rows in order.
+func (c *compiler) selectsRID(q *sql.Select) bool {
+	return slices.ContainsFunc(q.Items, func(item sql.SelectItem) bool {
+		path, stored := c.path(item.Expr)
+		return stored && len(path) == 1 && path[0].Name == "_rid"
+	})
 }
 
 // addCalls adds the aggregates of the select list.
@@ -152,8 +164,13 @@ func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr, combined bool) (sorts
 func (g *grouping) appendKey(dst []byte, e *env) []byte {
 	start := len(dst)
 	for _, k := range g.keys {
-		at := len(dst)
-		dst = value.AppendKey(dst, k.eval(e))
+		at, v := len(dst), k.eval(e)
+		if g.sorted {
+			dst = appendOrderKey(dst, v)
+		}
+		if !g.sorted || v.Kind() >= value.KindArray { // Equal hashes make no group.
+			dst = value.AppendKey(dst, v)
+		}
 		if k.invert {
 			turn(dst[at:])
 		}

@@ -328,7 +328,9 @@ func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done boo
 			continue
 		}
 		if l.ordered && s.complete(t.Term) {
-			break
+			if _, told := l.order.Group(t.Term); told || !s.g.sorted {
+				break
+			}
 		}
 		s.assume(l.slot, v)
 		if l.filter && r.plan.filter(r.env) != yes {

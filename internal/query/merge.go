@@ -308,6 +308,7 @@ func (m *Merge) share(n int, b Budget, page *Page) Budget {
 		Late:     b.Late,
 		Grow:     b.Grow,
 		Read:     b.Read,
+		From:     b.From,
 		MaxItems: m.want(b, page),
 		MaxBytes: max(b.MaxBytes/n, shareMin),
 		Memory:   min(memory, max(memory/int64(n), shareMemory)),

@@ -134,7 +134,7 @@ func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowH
 			return false
 		}
 		r.turn(c)
-		r.each(keep)
+		r.distinct(keep)
 		return !h.full() || r.page.Stats.Matched-before < passing
 	})
 	if err != nil || abandoned || !h.full() {

@@ -53,6 +53,7 @@ type Plan struct {
 	order  *ordering          // nil without ORDER BY
 	group  *grouping          // nil if each row is made of one document
 	replay bool               // the merge removes duplicates, and can do so only from the beginning
+	once   bool               // DISTINCT rows that have the _rid, so that equal ones are of one document
 	bound  int64              // maximum number of rows needed from a partition: OFFSET + LIMIT, and TOP; -1 for no limit
 	whole  bool               // the only input is the documents themselves
 	never  bool               // it has no rows, whatever the documents
@@ -287,6 +288,10 @@ func (p *Plan) Unfiltered() string {
 // documents. Then partitions are merged row by row and not one after another, each
 // page asks all of them, and a position is one in the order of all rows.
 func (p *Plan) Ordered() bool { return p.order != nil || p.group != nil || p.inner != nil }
+
+// Combines reports whether rows are made of several documents: by DISTINCT, GROUP BY or
+// aggregates. Clients merge such rows of several partitions by their values.
+func (p *Plan) Combines() bool { return p.group != nil || p.replay || p.inner != nil }
 
 // Sorted reports whether the query has an ORDER BY of values, so that its text and
 // parameters may change from page to page; see [Plan.Unfiltered].

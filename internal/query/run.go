@@ -38,6 +38,10 @@ type Budget struct {
 	// now. The goroutine that makes the page calls it.
 	Late interface{ Late() bool }
 
+	// From is the beginning of the rows that a client wants, for a plan with ORDER BY;
+	// nil for all. A page begins there or after its position, whichever is further.
+	From *Start
+
 	// Read, if it is not nil, is told of documents while they are read.
 	Read Reader
 
@@ -223,7 +227,8 @@ func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
 	}
 	r.env.memoryMax = b.Memory
 	r.env.allowance = allowanceOf(&b)
-	r.budget, r.from = b, originOf(&b)
+	r.budget = b
+	r.beginAt(&b)
 	r.page.Next = b.After
 	return r
 }
@@ -277,6 +282,7 @@ type run struct {
 	own    env
 	budget Budget
 	from   origin
+	also   *Start // rows begin there too; nil if from says all
 	page   Page
 
 	reading reading
@@ -437,6 +443,33 @@ func (r *run) each(visit func(row int) bool) {
 	}
 	r.visit, r.place = visit, 0
 	p.loop.each(e, r.step)
+}
+
+// distinct is each without the rows that equal an earlier row of the document, if the
+// query is DISTINCT and equal rows are of one document.
+func (r *run) distinct(visit func(row int) bool) {
+	if !r.plan.once || r.plan.plain {
+		r.each(visit)
+		return
+	}
+	unique := uniqueRows{seen: map[[16]byte]struct{}{}, room: r.env.memoryMax, allowance: r.env.allowance}
+	r.each(func(row int) bool {
+		if !r.project() {
+			return r.env.err == nil
+		}
+		fresh, err := unique.fresh(r.row)
+		r.drop()
+		switch {
+		case err != nil:
+			r.env.fail(err)
+			return false
+		case !fresh:
+			return true
+		}
+		unique.note()
+		return visit(row)
+	})
+	r.env.allowance = unique.allowance
 }
 
 // numbered runs a query whose rows come in the order of documents.

@@ -36,13 +36,13 @@ type orderKey struct {
 	invert bool // its direction differs from that of the first
 }
 
-// appendKey appends the order key of the current row: the keys of the values,
-// concatenated, with all bits inverted for keys of the other direction. No key is a
+// appendKey appends the order key of the current row: the keys of the values (see
+// appendOrderKey), concatenated, with all bits inverted for keys of the other direction. No key is a
 // prefix of another one.
 func (o *ordering) appendKey(dst []byte, e *env) []byte {
 	for _, k := range o.keys {
 		start := len(dst)
-		dst = value.AppendKey(dst, k.eval(e))
+		dst = appendOrderKey(dst, k.eval(e))
 		if k.invert {
 			turn(dst[start:])
 		}
@@ -139,7 +139,7 @@ func (r *run) collect(ctx context.Context, src Source, access index.Expr) (*rowH
 	keep := func(row int) bool { return r.keep(h, row) }
 	return h, r.candidates(ctx, src, Need{Access: access, Bare: r.plan.bare}, func(c Candidate) bool {
 		r.turn(c)
-		r.each(keep)
+		r.distinct(keep)
 		return true
 	})
 }
@@ -215,6 +215,9 @@ func originOf(b *Budget) origin {
 func (r *run) follows(at place) bool {
 	s := &r.from
 	desc := r.plan.descending()
+	if r.also != nil && at.compare(r.also.place, desc) <= 0 {
+		return false
+	}
 	switch {
 	case s.none:
 		return true

@@ -367,7 +367,7 @@ func (w *orderWalk) seek(walk *Walk) {
 		return
 	}
 	walk.After = from.number
-	if w.run.budget.After.Row > 0 {
+	if from.row < math.MaxInt {
 		// The document may have rows after the position.
 		if walk.After--; walk.Desc {
 			walk.After += 2
@@ -404,9 +404,9 @@ func (w *orderWalk) document(c Candidate) bool {
 	}
 	r.turn(c)
 	if w.heap != nil {
-		r.each(func(row int) bool { return r.keep(w.heap, row) })
+		r.distinct(func(row int) bool { return r.keep(w.heap, row) })
 	} else {
-		r.each(w.row)
+		r.distinct(w.row)
 	}
 	return !w.closed
 }

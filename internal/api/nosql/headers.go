@@ -58,6 +58,7 @@ const (
 	headerScriptLogging      = "X-Ms-Documentdb-Script-Enable-Logging"                  // requests headerScriptLog
 	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // ids separated by commas
 	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // likewise
+	headerOptimistic         = "X-Ms-Cosmos-Query-Optimisticdirectexecute"              // the client asks one partition without a plan
 	headerPopulateMetrics    = "X-Ms-Documentdb-Populatequerymetrics"                   // requests headerQueryMetrics
 	headerPopulateIndexes    = "X-Ms-Cosmos-Populateindexmetrics"                       // requests headerIndexes in base64
 	headerPopulateIndexesV2  = "X-Ms-Cosmos-Populateindexmetrics-V2"                    // requests headerIndexes percent-encoded
@@ -97,6 +98,7 @@ const (
 	headerMaxThroughput  = "x-ms-cosmos-offer-max-allowed-throughput"                 // offers: highest accepted RU/s
 	headerReplacePending = "x-ms-offer-replace-pending"                               // offers: partitions are being split for it
 	headerQueryMetrics   = "x-ms-documentdb-query-metrics"                            // statistics of the query
+	headerDistribution   = "x-ms-cosmos-query-requiresdistribution"                   // whether a client merges later pages by a plan; only to headerOptimistic
 	headerIndexes        = "x-ms-cosmos-index-utilization"                            // indexes used, and those that would help
 	headerIndexProgress  = "x-ms-documentdb-collection-index-transformation-progress" // percent
 	headerScriptLog      = "x-ms-documentdb-script-log-results"                       // output of a stored procedure to console.log, percent-encoded

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/decandb/decan/internal/engine"
@@ -33,15 +34,20 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	}
 	v1, v2 := r.flag(headerPopulateIndexes), r.flag(headerPopulateIndexesV2)
 	req.Indexes = v1 || v2
-	if req.Text, req.Params, err = h.readQuery(r); err != nil {
+	asked, err := h.readQuery(r)
+	if err != nil {
 		return nil, err
 	}
+	req.Text, req.Params, req.Resume = asked.text, asked.params, asked.resume
 	page, err := h.engine.Query(r.ctx, r.caller, req)
 	r.result = page.Result
 	if err != nil {
 		return nil, err
 	}
 	answer := r.feed("Documents", &page)
+	if r.flag(headerOptimistic) {
+		answer.set(headerDistribution, strconv.FormatBool(page.Combined))
+	}
 	if r.flag(headerPopulateMetrics) {
 		answer.set(headerQueryMetrics, formatStats(&page.Stats))
 	}
@@ -90,9 +96,11 @@ func (h *handler) planQuery(r *request) (*response, error) {
 	if req.Key, err = r.partitionKey(); err != nil {
 		return nil, err
 	}
-	if req.Text, req.Params, err = h.readQuery(r); err != nil {
+	asked, err := h.readQuery(r)
+	if err != nil {
 		return nil, err
 	}
+	req.Text, req.Params = asked.text, asked.params
 	plan, err := h.engine.QueryPlan(r.ctx, r.caller, req)
 	r.result = plan.Result
 	if err != nil {
@@ -112,31 +120,43 @@ func (h *handler) definitionQuery(r *request, link engine.Link) (engine.QueryReq
 		return req, err
 	}
 	req.Cross = true // These feeds have only one partition.
-	req.Text, req.Params, err = h.readQuery(r)
+	asked, err := h.readQuery(r)
+	if err == nil && asked.resume != nil {
+		err = status.BadRequest("Only a query over documents can be resumed by a resumeFilter.")
+	}
+	req.Text, req.Params = asked.text, asked.params
 	return req, err
 }
 
-// readQuery reads text and parameters from the body, which is a JSON object or,
-// as application/sql, only the text.
-func (h *handler) readQuery(r *request) (text string, params []query.Param, err error) {
+// queryBody is the body of a query.
+type queryBody struct {
+	text   string
+	params []query.Param
+	resume *query.Resume
+}
+
+// readQuery reads the body, which is a JSON object or, as application/sql, only the
+// text.
+func (h *handler) readQuery(r *request) (q queryBody, err error) {
 	media, _, _ := strings.Cut(r.header(headerContentType), ";")
 	if strings.EqualFold(strings.TrimSpace(media), typeSQL) {
 		body, err := r.readBody(h.limits.BodyBytes)
-		return string(body), nil, err
+		return queryBody{text: string(body)}, err
 	}
 	spec, _, err := r.readObject(h.limits.BodyBytes)
 	if err != nil {
-		return "", nil, err
+		return q, err
 	}
 	sql := spec.Get("query")
 	if sql.Kind() != value.KindString {
-		return "", nil, status.BadRequest("The body has no member query with the text of a query.")
+		return q, status.BadRequest("The body has no member query with the text of a query.")
 	}
-	if filter := spec.Get("resumeFilter"); filter.IsDefined() && filter.Kind() != value.KindNull {
-		return "", nil, status.Unsupported("Resuming a query by resumeFilter")
+	q.text = sql.Text()
+	if q.resume, err = query.ParseResume(spec.Get("resumeFilter")); err != nil {
+		return q, err
 	}
-	params, err = readParams(spec.Get("parameters"))
-	return sql.Text(), params, err
+	q.params, err = readParams(spec.Get("parameters"))
+	return q, err
 }
 
 // readParams reads [{"name":"@x","value":1}, ...]; null or a missing list means
