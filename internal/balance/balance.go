@@ -170,7 +170,7 @@ func (b *Balancer) look(container resource.RID, w *worker) {
 			pause = b.cfg.Retry
 			continue
 		}
-		b.cfg.Logger.Warn("partitions not split; trying again", "container", container, "in", pause, "err", err)
+		b.cfg.Logger.Warn("partitions not split, will retry", "container", container, "in", pause, "err", err)
 		if !sleep(b.ctx, pause) {
 			continue // the context has ended, which the loop checks
 		}
@@ -305,7 +305,7 @@ func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.C
 			return state, err
 		}
 		known, isWhole := b.known(ref{c.RID, p.ID}, bytes, b.limitsOf(c).Bytes)
-		state.Partitions[i] = placement.Partition{ID: p.ID, Bytes: bytes, Whole: isWhole, Busy: known.stuck}
+		state.Partitions[i] = placement.Partition{ID: p.ID, Bytes: bytes, Whole: isWhole, Indivisible: known.stuck}
 		if throughput.Divided(t, c.RID) {
 			state.Partitions[i].Throughput = int(given[i])
 		}

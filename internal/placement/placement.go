@@ -42,8 +42,12 @@ type Partition struct {
 	Whole bool
 
 	// Busy means that the partition is being split, merged or built. It is not
-	// named in answers.
+	// named in answers, and [Splits] counts it as two.
 	Busy bool
+
+	// Indivisible means that not even the range of the partition can be divided.
+	// [Splits] does not name it, and counts it as one.
+	Indivisible bool
 }
 
 // Container holds a container's partitions in the order of their ranges.
@@ -89,7 +93,7 @@ func Splits(c Container, l Limits) []Split {
 	var splits []Split
 	chosen := map[resource.PartitionID]bool{}
 	choose := func(p Partition, because Reason) {
-		if !p.Busy && !chosen[p.ID] {
+		if !p.Busy && !p.Indivisible && !chosen[p.ID] {
 			chosen[p.ID] = true
 			splits = append(splits, Split{ID: p.ID, Reason: because})
 		}

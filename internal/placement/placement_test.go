@@ -88,6 +88,8 @@ func parse(t *testing.T, d *datadriven.TestData) []Partition {
 				p.Whole = true
 			case "busy":
 				p.Busy = true
+			case "indivisible":
+				p.Whole, p.Indivisible = true, true
 			default:
 				t.Fatalf("%s: unknown word %s", d.Pos, word)
 			}
@@ -166,7 +168,7 @@ func TestDecisionsComeToAnEnd(t *testing.T) {
 		}
 		divisible := 0
 		for _, p := range c.Partitions {
-			if p.Busy {
+			if p.Busy || p.Indivisible {
 				continue
 			}
 			divisible++
@@ -217,6 +219,8 @@ func draw(random *rand.Rand) Container {
 			p.Busy = true
 		case 2:
 			p.Throughput = random.IntN(40_000)
+		case 5:
+			p.Whole, p.Indivisible = true, true
 		}
 		c.Partitions = append(c.Partitions, p)
 	}
