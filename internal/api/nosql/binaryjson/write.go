@@ -1,0 +1,421 @@
+package binaryjson
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Append appends the binary form of JSON text to dst, byte for byte as the .NET
+// client writes it without options: packed strings and references, but no arrays of
+// numbers of one type. Integers of 64 bits stay exact; larger ones become doubles.
+// The escape of half a surrogate pair becomes U+FFFD. Errors are [ErrText] and
+// [ErrTooDeep], with dst as it was.
+func Append(dst, text []byte) ([]byte, error) {
+	w := writers.Get().(*writer)
+	defer w.release()
+	w.out, w.start, w.text, w.at = append(dst, first), len(dst), text, 0
+	if err := w.value(0); err != nil {
+		return dst, err
+	}
+	if w.space(); w.at < len(text) {
+		return dst, w.wrong("more than one value")
+	}
+	w.resolve()
+	return w.out, nil
+}
+
+var writers = sync.Pool{New: func() any { return &writer{numbers: map[string]int{}} }}
+
+// pooledMax is the number of strings up to which a writer is used again.
+const pooledMax = 1000
+
+// release forgets the document, with the keys that are in its text.
+func (w *writer) release() {
+	if len(w.strings) > pooledMax || cap(w.scratch) > pooledBytes {
+		return
+	}
+	clear(w.numbers)
+	*w = writer{strings: w.strings[:0], numbers: w.numbers, references: w.references[:0], scratch: w.scratch[:0]}
+	writers.Put(w)
+}
+
+// writer writes the value at text[at:].
+//
+// The head of an array or an object is known when it ends. It is written with two
+// bytes for the head at first, and its content is moved if the head has another
+// length. Offsets of strings in the content move along. References therefore have
+// the number of a string until the outermost value ends.
+type writer struct {
+	out   []byte
+	start int // of the document in out; offsets count from here
+	text  []byte
+	at    int
+
+	strings    []shared       // that references may name
+	numbers    map[string]int // of strings
+	references []int          // offsets of references in the document
+	scratch    []byte         // a string with escapes
+	unescaped  bool           // the last string is in scratch, not in text
+}
+
+// shared is a string that was written once.
+type shared struct {
+	offset int
+	most   int // what the offset can become when heads grow
+}
+
+// headRoom is the length of the head of an array or object until it ends.
+const headRoom = 2
+
+// headMost is by how much a head can grow while its content is written, as the .NET
+// client counts it.
+const headMost = 7
+
+func (w *writer) wrong(what string) error {
+	return fmt.Errorf("%w: %s at byte %d", ErrText, what, w.at)
+}
+
+func (w *writer) space() {
+	for w.at < len(w.text) {
+		switch w.text[w.at] {
+		case ' ', '\t', '\n', '\r':
+			w.at++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte after space, or 0 at the end.
+func (w *writer) peek() byte {
+	w.space()
+	if w.at == len(w.text) {
+		return 0
+	}
+	return w.text[w.at]
+}
+
+// value writes the next value. depth is the number of arrays and objects around it.
+func (w *writer) value(depth int) error {
+	switch c := w.peek(); c {
+	case '{', '[':
+		if depth == depthMax {
+			return ErrTooDeep
+		}
+		return w.items(c == '[', depth+1)
+	case '"':
+		text, err := w.string()
+		if err != nil {
+			return err
+		}
+		w.value1(text, depth)
+		return nil
+	case 't':
+		return w.word("true", yes)
+	case 'f':
+		return w.word("false", no)
+	case 'n':
+		return w.word("null", null)
+	case 0:
+		return w.wrong("a value is missing")
+	}
+	return w.number()
+}
+
+func (w *writer) word(word string, marker byte) error {
+	if len(w.text)-w.at < len(word) || string(w.text[w.at:w.at+len(word)]) != word {
+		return w.wrong("an unknown word")
+	}
+	w.at += len(word)
+	w.out = append(w.out, marker)
+	return nil
+}
+
+// items writes an array or an object.
+func (w *writer) items(array bool, depth int) error {
+	w.at++
+	head := len(w.out)
+	strings, references := len(w.strings), len(w.references)
+	w.out = append(w.out, 0, 0)
+	end := byte('}')
+	if array {
+		end = ']'
+	}
+	count := 0
+	for w.peek() != end {
+		if count > 0 {
+			if w.text[w.at] != ',' {
+				return w.wrong("a comma is missing")
+			}
+			w.at++
+		}
+		if !array {
+			if w.peek() != '"' {
+				return w.wrong("a name is missing")
+			}
+			name, err := w.string()
+			if err != nil {
+				return err
+			}
+			w.name(name, depth)
+			if w.peek() != ':' {
+				return w.wrong("a colon is missing")
+			}
+			w.at++
+		}
+		if err := w.value(depth); err != nil {
+			return err
+		}
+		count++
+		if w.peek() == 0 {
+			return w.wrong("an end is missing")
+		}
+	}
+	w.at++
+	w.head(array, head, count, strings, references)
+	return nil
+}
+
+// head writes the head of an array or object that begins at out[at], and moves the
+// content, with the offsets of the strings and references in it.
+func (w *writer) head(array bool, at, count, strings, references int) {
+	kind := byte(objectL1)
+	if array {
+		kind = arrayL1
+	}
+	n := len(w.out) - at - headRoom
+	var buffer [9]byte
+	head := append(buffer[:0], kind)
+	switch {
+	case count == 0:
+		head[0] -= 2
+	case count == 1:
+		head[0]--
+	case n <= math.MaxUint8:
+		head = append(head, byte(n))
+		if array && count > 16 {
+			head[0] += 3
+			head = append(head, byte(count))
+		}
+	case n <= math.MaxUint16:
+		head[0]++
+		head = binary.LittleEndian.AppendUint16(head, uint16(n))
+		if array && (count > 16 || n > 0x1000) {
+			head[0] += 3
+			head = binary.LittleEndian.AppendUint16(head, uint16(count))
+		}
+	default:
+		head[0] += 2
+		head = binary.LittleEndian.AppendUint32(head, uint32(n))
+		if array {
+			head[0] += 3
+			head = binary.LittleEndian.AppendUint32(head, uint32(count))
+		}
+	}
+	if by := len(head) - headRoom; by != 0 {
+		for range by {
+			w.out = append(w.out, 0)
+		}
+		copy(w.out[at+len(head):], w.out[at+headRoom:at+headRoom+n])
+		w.out = w.out[:at+len(head)+n]
+		for i := range w.strings[strings:] {
+			w.strings[strings+i].offset += by
+		}
+		for i := range w.references[references:] {
+			w.references[references+i] += by
+		}
+	}
+	copy(w.out[at:], head)
+}
+
+// resolve replaces the numbers of strings in references by their offsets.
+func (w *writer) resolve() {
+	for _, offset := range w.references {
+		b := w.out[w.start+offset:]
+		size := int(b[0]-reference1) + 1
+		number := 0
+		for i := range size {
+			number |= int(b[1+i]) << (8 * i)
+		}
+		to := w.strings[number].offset
+		for i := range size {
+			b[1+i] = byte(to >> (8 * i))
+		}
+	}
+}
+
+// number writes the next number.
+func (w *writer) number() error {
+	start := w.at
+	integer := true
+	digits := func() (n int) {
+		for ; w.at < len(w.text) && w.text[w.at]-'0' <= 9; n++ {
+			w.at++
+		}
+		return n
+	}
+	if w.text[w.at] == '-' {
+		w.at++
+	}
+	whole := w.at
+	if n := digits(); n == 0 || n > 1 && w.text[whole] == '0' {
+		return w.wrong("no value")
+	}
+	if w.at < len(w.text) && w.text[w.at] == '.' {
+		integer = false
+		w.at++
+		if digits() == 0 {
+			return w.wrong("a digit is missing")
+		}
+	}
+	if w.at < len(w.text) && w.text[w.at]|0x20 == 'e' {
+		integer = false
+		w.at++
+		if w.at < len(w.text) && (w.text[w.at] == '+' || w.text[w.at] == '-') {
+			w.at++
+		}
+		if digits() == 0 {
+			return w.wrong("a digit is missing")
+		}
+	}
+	text := string(w.text[start:w.at])
+	if integer {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			w.out = appendInt(w.out, i)
+			return nil
+		}
+	}
+	f, _ := strconv.ParseFloat(text, 64) // What is too large becomes infinite.
+	w.out = binary.LittleEndian.AppendUint64(append(w.out, double), math.Float64bits(f))
+	return nil
+}
+
+// appendInt appends an integer in the shortest form that the .NET client has for it.
+func appendInt(dst []byte, i int64) []byte {
+	switch {
+	case i >= 0 && i < literalMax:
+		return append(dst, byte(i))
+	case i >= 0 && i <= math.MaxUint8:
+		return append(dst, unsigned8, byte(i))
+	case int64(int16(i)) == i:
+		return binary.LittleEndian.AppendUint16(append(dst, number16), uint16(i))
+	case int64(int32(i)) == i:
+		return binary.LittleEndian.AppendUint32(append(dst, number32), uint32(i))
+	}
+	return binary.LittleEndian.AppendUint64(append(dst, number64), uint64(i))
+}
+
+// string reads the next string. The bytes are those of the text, or of w.scratch,
+// which the next call overwrites.
+func (w *writer) string() ([]byte, error) {
+	w.at++
+	start := w.at
+	for w.at < len(w.text) {
+		switch c := w.text[w.at]; {
+		case c == '"':
+			text := w.text[start:w.at]
+			if !utf8.Valid(text) {
+				return nil, w.wrong("no UTF-8")
+			}
+			w.at++
+			w.unescaped = false
+			return text, nil
+		case c == '\\':
+			return w.escaped(start)
+		case c < ' ':
+			return nil, w.wrong("a control character in a string")
+		}
+		w.at++
+	}
+	return nil, w.wrong("a quote is missing")
+}
+
+// escaped reads the rest of a string from its first escape on.
+func (w *writer) escaped(start int) ([]byte, error) {
+	text := append(w.scratch[:0], w.text[start:w.at]...)
+	w.unescaped = true
+	for w.at < len(w.text) {
+		c := w.text[w.at]
+		w.at++
+		switch {
+		case c == '"':
+			w.scratch = text
+			if !utf8.Valid(text) {
+				return nil, w.wrong("no UTF-8")
+			}
+			return text, nil
+		case c < ' ':
+			return nil, w.wrong("a control character in a string")
+		case c != '\\':
+			text = append(text, c)
+			continue
+		}
+		if w.at == len(w.text) {
+			break
+		}
+		c = w.text[w.at]
+		w.at++
+		switch c {
+		case '"', '\\', '/':
+			text = append(text, c)
+		case 'b':
+			text = append(text, '\b')
+		case 'f':
+			text = append(text, '\f')
+		case 'n':
+			text = append(text, '\n')
+		case 'r':
+			text = append(text, '\r')
+		case 't':
+			text = append(text, '\t')
+		case 'u':
+			r, ok := w.unit()
+			if !ok {
+				return nil, w.wrong("an escape of four hexadecimal digits is expected")
+			}
+			if utf16.IsSurrogate(r) {
+				back := w.at
+				r2 := rune(-1)
+				if len(w.text)-w.at >= 6 && w.text[w.at] == '\\' && w.text[w.at+1] == 'u' {
+					w.at += 2
+					if second, ok := w.unit(); ok {
+						r2 = second
+					}
+				}
+				if r = utf16.DecodeRune(r, r2); r == utf8.RuneError {
+					w.at = back
+				}
+			}
+			text = utf8.AppendRune(text, r)
+		default:
+			return nil, w.wrong("an unknown escape")
+		}
+	}
+	return nil, w.wrong("a quote is missing")
+}
+
+// unit reads four hexadecimal digits.
+func (w *writer) unit() (r rune, ok bool) {
+	if len(w.text)-w.at < 4 {
+		return 0, false
+	}
+	for _, c := range w.text[w.at : w.at+4] {
+		digit := rune(0)
+		switch {
+		case c >= '0' && c <= '9':
+			digit = rune(c - '0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			digit = rune(c|0x20-'a') + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | digit
+	}
+	w.at += 4
+	return r, true
+}

@@ -1,0 +1,288 @@
+package binaryjson
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+)
+
+// systemMarkers are the markers of the strings of systemTable.
+var systemMarkers = func() map[string]byte {
+	markers := make(map[string]byte, len(systemTable))
+	for i, text := range systemTable {
+		markers[text] = system + byte(i)
+	}
+	return markers
+}()
+
+// Lengths of strings that may be referred to, in bytes. Names have no upper bound.
+const (
+	referredMin = 2
+	referredMax = 88
+)
+
+// name writes the name of a property, which is never packed.
+func (w *writer) name(text []byte, depth int) {
+	if marker, ok := systemMarkers[string(text)]; ok {
+		w.out = append(w.out, marker)
+		return
+	}
+	if len(text) >= referredMin && w.refer(text, depth) {
+		return
+	}
+	w.plain(text)
+}
+
+// value1 writes a string that is a value.
+func (w *writer) value1(text []byte, depth int) {
+	if marker, ok := systemMarkers[string(text)]; ok {
+		w.out = append(w.out, marker)
+		return
+	}
+	if w.guid(text) || w.pack(text) {
+		return
+	}
+	if len(text) >= referredMin && len(text) <= referredMax && w.refer(text, depth) {
+		return
+	}
+	w.plain(text)
+}
+
+// plain writes a string as its length and its bytes. The bounds of the lengths are
+// those of the .NET client, which leaves out the largest of each size.
+func (w *writer) plain(text []byte) {
+	n := len(text)
+	switch {
+	case n < shortMax-short:
+		w.out = append(w.out, short+byte(n))
+	case n < math.MaxUint8:
+		w.out = append(w.out, string1, byte(n))
+	case n < math.MaxUint16:
+		w.out = binary.LittleEndian.AppendUint16(append(w.out, string2), uint16(n))
+	default:
+		w.out = binary.LittleEndian.AppendUint32(append(w.out, string4), uint32(n))
+	}
+	w.out = append(w.out, text...)
+}
+
+// refer writes a reference if the string was written before. Otherwise it notes
+// where the string will be, if a reference to it is shorter than the string.
+func (w *writer) refer(text []byte, depth int) bool {
+	offset := len(w.out) - w.start
+	number, ok := w.numbers[string(text)]
+	if !ok {
+		most := offset + depth*headMost
+		if len(text) >= 1+referenceSize(most) {
+			key := unsafe.String(unsafe.SliceData(text), len(text)) // of w.text, which does not change
+			if w.unescaped {
+				key = string(text)
+			}
+			w.numbers[key] = len(w.strings)
+			w.strings = append(w.strings, shared{offset: offset, most: most})
+		}
+		return false
+	}
+	w.references = append(w.references, offset)
+	size := referenceSize(w.strings[number].most)
+	w.out = append(w.out, reference1+byte(size-1))
+	for range size {
+		w.out = append(w.out, byte(number))
+		number >>= 8
+	}
+	return true
+}
+
+// referenceSize is the number of bytes of an offset.
+func referenceSize(offset int) int {
+	switch {
+	case offset <= math.MaxUint8:
+		return 1
+	case offset <= math.MaxUint16:
+		return 2
+	case offset <= 1<<24-1:
+		return 3
+	}
+	return 4
+}
+
+// guid writes a GUID of lower-case or of upper-case digits, or one of lower-case
+// digits in quotes.
+func (w *writer) guid(text []byte) bool {
+	marker := byte(guidLower)
+	if len(text) == 38 && text[0] == '"' && text[37] == '"' {
+		marker, text = guidQuoted, text[1:37]
+	}
+	if len(text) != 36 {
+		return false
+	}
+	var packed [16]byte
+	lower, upper := false, false
+	digit := 0
+	for i, c := range text {
+		var half byte
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+			continue
+		case c >= '0' && c <= '9':
+			half = c - '0'
+		case c >= 'a' && c <= 'f':
+			half, lower = c-'a'+10, true
+		case c >= 'A' && c <= 'F':
+			half, upper = c-'A'+10, true
+		default:
+			return false
+		}
+		packed[digit/2] |= half << (digit % 2 * 4)
+		digit++
+	}
+	switch {
+	case upper && (lower || marker == guidQuoted):
+		return false
+	case upper:
+		marker = guidUpper
+	}
+	w.out = append(append(w.out, marker), packed[:]...)
+	return true
+}
+
+// charset is a set of ASCII characters.
+type charset [2]uint64
+
+func (s *charset) add(c byte)            { s[c>>6] |= 1 << (c & 63) }
+func (s *charset) within(t charset) bool { return s[0]&^t[0] == 0 && s[1]&^t[1] == 0 }
+
+func charsetOf(text string) (s charset) {
+	for i := range len(text) {
+		s.add(text[i])
+	}
+	return s
+}
+
+// alphabets are the alphabets of half bytes, in the order in which they are tried.
+var alphabets = [...]struct {
+	marker byte
+	set    charset
+	digit  [128]byte
+}{
+	{dateTime, charsetOf(dateTimeDigits), digitsOf(dateTimeDigits)},
+	{lowerHex, charsetOf(lowerHexDigits), digitsOf(lowerHexDigits)},
+	{upperHex, charsetOf(upperHexDigits), digitsOf(upperHexDigits)},
+}
+
+func digitsOf(text string) (digit [128]byte) {
+	for i := range len(text) {
+		digit[text[i]] = byte(i)
+	}
+	return digit
+}
+
+func ascii(text []byte) bool {
+	for ; len(text) >= 8; text = text[8:] {
+		if binary.LittleEndian.Uint64(text)&0x8080808080808080 != 0 {
+			return false
+		}
+	}
+	for _, c := range text {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// Lengths from which strings are packed, in characters.
+const (
+	alphabetMin = 16
+	packed4Min  = 24
+	packed5Min  = 32
+	packed6Min  = 40
+	packed7Min  = 88
+)
+
+// pack writes a string of ASCII characters with four to seven bits each, if it is
+// long enough for it.
+func (w *writer) pack(text []byte) bool {
+	n := len(text)
+	if n < alphabetMin || n > math.MaxUint16 {
+		return false
+	}
+	if !ascii(text) {
+		return false
+	}
+	if n <= math.MaxUint8 {
+		var set charset
+		low, high := text[0], text[0]
+		for _, c := range text {
+			set.add(c)
+			low, high = min(low, c), max(high, c)
+		}
+		span := int(high-low) + 1
+		for i := range alphabets {
+			if a := &alphabets[i]; set.within(a.set) {
+				w.out = append(w.out, a.marker, byte(n))
+				for i := 0; i < n; i += 2 {
+					pair := a.digit[text[i]]
+					if i+1 < n {
+						pair |= a.digit[text[i+1]] << 4
+					}
+					w.out = append(w.out, pair)
+				}
+				return true
+			}
+		}
+		switch {
+		case span <= 16 && n >= packed4Min:
+			w.out = append(w.out, packed4, byte(n), low)
+			w.packBits(text, 4, low)
+			return true
+		case span <= 32 && n >= packed5Min:
+			w.out = append(w.out, packed5, byte(n), low)
+			w.packBits(text, 5, low)
+			return true
+		case span <= 64 && n >= packed6Min:
+			w.out = append(w.out, packed6, byte(n), low)
+			w.packBits(text, 6, low)
+			return true
+		}
+	}
+	switch {
+	case n < packed7Min:
+		return false
+	case n <= math.MaxUint8:
+		w.out = append(w.out, packed7, byte(n))
+	default:
+		w.out = binary.LittleEndian.AppendUint16(append(w.out, packed7L2), uint16(n))
+	}
+	w.packBits(text, 7, 0)
+	return true
+}
+
+// packBits writes eight characters less base in so many bytes. The characters that
+// are missing in the last group count as zeros less base, as in the .NET client: their
+// bits fill the last byte.
+func (w *writer) packBits(text []byte, bits int, base byte) {
+	lanes := lanesOf(bits)
+	each := uint64(base) * 0x0101010101010101
+	for ; len(text) >= 8; text = text[8:] {
+		// No character is less than base, so that nothing is borrowed.
+		word := lanes.pack(binary.LittleEndian.Uint64(text) - each)
+		w.out = binary.LittleEndian.AppendUint64(w.out, word)
+		w.out = w.out[:len(w.out)-8+bits]
+	}
+	if len(text) == 0 {
+		return
+	}
+	var word uint64
+	for i := range 8 {
+		c := uint64(0)
+		if i < len(text) {
+			c = uint64(text[i])
+		}
+		word |= (c - uint64(base)) << (i * bits)
+	}
+	last := binary.LittleEndian.AppendUint64(nil, word)
+	w.out = append(w.out, last[:packedLength(len(text), bits)]...)
+}
