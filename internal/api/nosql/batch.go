@@ -31,11 +31,14 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, write := r.jsonOperations, jsonResults
+	write := jsonResults
 	if hybridrow.Is(body) {
-		read, write = rowOperations, rowResults
+		write = rowResults
+		req.Operations, err = r.rowOperations(body, h.limits.BodyBytes)
+	} else if body, err = r.jsonText(body, h.limits.BodyBytes); err == nil {
+		req.Operations, err = r.jsonOperations(body)
 	}
-	if req.Operations, err = read(body); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	minimal := r.minimal()
@@ -246,7 +249,7 @@ var rowActions = map[int32]auth.Action{
 }
 
 // rowOperations reads a batch in HybridRow, as the .NET client sends it.
-func rowOperations(body []byte) ([]engine.BatchOperation, error) {
+func (r *request) rowOperations(body []byte, limit int) ([]engine.BatchOperation, error) {
 	rows, err := hybridrow.ReadOperations(body, engine.BatchMax+1)
 	if err == nil {
 		err = engine.BatchLength(len(rows))
@@ -264,7 +267,6 @@ func rowOperations(body []byte) ([]engine.BatchOperation, error) {
 		*o = engine.BatchOperation{
 			Action:      action,
 			ID:          row.ID,
-			Size:        len(row.Body),
 			IfMatch:     resource.ETag(row.IfMatch),
 			IfNoneMatch: resource.ETag(row.IfNoneMatch),
 			Silent:      row.Minimal,
@@ -274,15 +276,26 @@ func rowOperations(body []byte) ([]engine.BatchOperation, error) {
 			o.Directive, o.Wrong = engine.ParseDirective(row.IndexingDirective)
 		}
 		if o.Wrong == nil && len(row.Body) > 0 {
-			if o.Body, err = value.Parse(row.Body); err != nil {
-				o.Wrong = status.BadRequest("The body of the operation is not valid JSON: %s.", err)
-			}
+			o.Body, o.Size, o.Wrong = r.operationBody(row.Body, limit)
 		}
 		if o.Wrong == nil && row.TimeToLive != nil {
 			o.Wrong = expireIn(o, value.Int(int64(*row.TimeToLive)))
 		}
 	}
 	return operations, nil
+}
+
+// operationBody parses the document of an operation, which is JSON as text or
+// binary, of at most limit bytes as text. size is its length as text.
+func (r *request) operationBody(body []byte, limit int) (v value.Value, size int, wrong error) {
+	text, err := r.jsonText(body, limit)
+	if err != nil {
+		return value.Value{}, len(body), err
+	}
+	if v, err = value.Parse(text); err != nil {
+		return value.Value{}, len(text), status.BadRequest("The body of the operation is not valid JSON: %s.", err)
+	}
+	return v, len(text), nil
 }
 
 // rowResults appends the results of a batch in HybridRow.

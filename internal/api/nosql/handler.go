@@ -103,7 +103,17 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 			return nil, err
 		}
 	}
-	return found.serve(h, r)
+	binary := false
+	if found.operation.onDocuments() {
+		if binary, err = r.answersBinary(); err != nil {
+			return nil, err
+		}
+	}
+	answer, err = found.serve(h, r)
+	if err == nil && binary {
+		err = r.convert(answer)
+	}
+	return answer, err
 }
 
 // strictItemID refuses the item ids in a path that the official emulator's main

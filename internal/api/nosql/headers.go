@@ -28,6 +28,8 @@ const (
 	headerFeedFormat         = "X-Ms-Cosmos-Changefeed-Wire-Format-Version"             // form of the feed of all versions
 	headerPrefer             = "Prefer"                                                 // return=minimal: no body after a write
 	headerContentOnWrite     = "X-Ms-Cosmos-Populate-Content-Response-On-Write"         // False: the same
+	headerFormats            = "X-Ms-Cosmos-Supported-Serialization-Formats"            // CosmosBinary without JsonText: the answer is binary JSON
+	headerContentFormat      = "X-Ms-Documentdb-Content-Serialization-Format"           // CosmosBinary: the same; an unknown one is 400
 	headerIsUpsert           = "X-Ms-Documentdb-Is-Upsert"                              // POST replaces what exists
 	headerIsQuery            = "X-Ms-Documentdb-Isquery"                                // POST is a query
 	headerIsQueryGo          = "X-Ms-Documentdb-Query"                                  // POST is a query, in the form of the Go client

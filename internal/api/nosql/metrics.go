@@ -154,6 +154,10 @@ var operationNames = [operations]string{
 // String returns the label.
 func (o operation) String() string { return operationNames[o] }
 
+// onDocuments reports whether the operation is on documents of a container, whose
+// bodies may be binary JSON.
+func (o operation) onDocuments() bool { return o >= opDocumentCreate && o <= opDocumentQuery }
+
 // reads reports whether the operation changes nothing, so that its answer can be
 // dropped and requested again.
 func (o operation) reads() bool {

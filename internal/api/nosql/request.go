@@ -224,7 +224,7 @@ func bodyError(err error) error {
 	return status.BadRequest("The body ends before the length that was announced.")
 }
 
-// readObject reads the body as a JSON object; size is its length as received.
+// readObject reads the body as a JSON object; size is its length as text.
 func (r *request) readObject(limit int) (object value.Value, size int, err error) {
 	object, size, err = r.readJSON(limit)
 	if err == nil && object.Kind() != value.KindObject {
@@ -233,7 +233,7 @@ func (r *request) readObject(limit int) (object value.Value, size int, err error
 	return object, size, err
 }
 
-// readJSON reads the body as JSON; size is its length as received.
+// readJSON reads the body as JSON, text or binary; size is its length as text.
 func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 	body, err := r.readBody(limit)
 	if err != nil {
@@ -242,8 +242,8 @@ func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 	if len(body) == 0 {
 		return value.Value{}, 0, status.BadRequest("The request has no body: a JSON object is expected.")
 	}
-	if body[0] == 0x80 {
-		return value.Value{}, 0, status.Unsupported("The binary serialization format")
+	if body, err = r.jsonText(body, limit); err != nil {
+		return value.Value{}, 0, err
 	}
 	v, err = r.parse(body)
 	if status.From(err) != nil {
