@@ -44,9 +44,10 @@ internal/partition/check: value partitionkey resource index storage partition/la
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
+internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status
-internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/hybridrow
+internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/binaryjson api/nosql/hybridrow
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
 internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
