@@ -171,7 +171,7 @@ func TestBankOfBatches(t *testing.T) {
 	}
 	for range 2 {
 		readers.Go(func() {
-			for again := true; again; again = !done.Load() { // Once more when all is still.
+			for again := true; again; again = !done.Load() { // Again when nothing moves any more.
 				if err := b.look(); err != nil {
 					t.Error(err)
 					return

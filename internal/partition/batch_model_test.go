@@ -128,7 +128,7 @@ func (m batchModel) draw(t *testing.T, random *rand.Rand, name string) (o BatchO
 	o.Op = []Op{Create, Upsert, Replace, Delete, Patch, Fetch}[random.IntN(6)]
 	id := modelIDs[random.IntN(len(modelIDs))]
 	o.Silent = random.IntN(4) == 0
-	if random.IntN(3) == 0 { // Of the version in front of the batch, or of none.
+	if random.IntN(3) == 0 { // That of the version before the batch, or of none.
 		o.IfMatch = []resource.ETag{m[id].etag, AnyETag, `"none"`}[random.IntN(3)]
 	}
 	if random.IntN(6) == 0 {

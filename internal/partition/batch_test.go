@@ -104,7 +104,7 @@ func (s *story) operation(d *datadriven.TestData, line string) (o BatchOperation
 	}
 }
 
-// operands reads what stands behind the options of an operation.
+// operands reads what follows the options of an operation.
 func (s *story) operands(d *datadriven.TestData, o BatchOperation, rest string) BatchOperation {
 	if o.Op != Create && o.Op != Upsert {
 		o.ID, rest, _ = strings.Cut(rest, " ")

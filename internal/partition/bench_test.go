@@ -305,7 +305,7 @@ func (w *world) span(tb testing.TB, place string, op index.Op, v value.Value) in
 }
 
 // BenchmarkEquality finds the documents of one term: the source alone, and with
-// a plan. A point read of the same documents is beside it.
+// a plan. A point read of the same documents is for comparison.
 func BenchmarkEquality(b *testing.B) {
 	b.Run("documents=2500/found=1", func(b *testing.B) { benchEquality(b, 2500, "ten", 1) })
 	b.Run("documents=100000/found=10", func(b *testing.B) { benchEquality(b, 100_000, "many", 10) })

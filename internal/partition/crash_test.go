@@ -106,7 +106,7 @@ func (r *register) verify(w *world, low, high int64) error {
 
 // TestPowerFailure crashes under load, at moments and with losses that differ,
 // and looks at what is left: no acknowledged write and nothing that was read is
-// lost, nothing is half there, and the partition goes on.
+// lost, nothing is incomplete, and the partition continues to serve.
 func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []float64{0, 0.5, 1} {
@@ -181,7 +181,7 @@ func powerFailure(t *testing.T, kept float64, seed uint64) {
 			t.Error(err)
 		}
 	}
-	// The rebuild that was under way goes on, and so do the writes.
+	// The rebuild that was in progress continues, and so do the writes.
 	w.partition.Load().Reindex()
 	for _, r := range registers {
 		if err := r.step(w); err != nil {
@@ -388,8 +388,7 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyDamagedRows shows that rows that cannot be read stop the partition
-// and nobody else.
+// TestApplyDamagedRows shows that rows that cannot be read stop the partition.
 func TestApplyDamagedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))

@@ -47,7 +47,7 @@ func (w *world) directedFound(t *testing.T) (found, all int) {
 }
 
 // What a directive leaves out of the index stays out of it in the children of a
-// split, whether it was there before or came meanwhile, and counts all the same.
+// split, whether it existed before or was written during it, and still counts.
 func TestDirectiveSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
@@ -107,7 +107,7 @@ func TestDirectiveHeld(t *testing.T) {
 		t.Errorf("a filter finds %d of %d documents", found, all)
 	}
 	w.verify(t)
-	// An empty partition begins anew.
+	// An empty partition has no excluded document.
 	if _, err := w.purge(w.keyOf("p"), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +171,8 @@ func TestParseDirective(t *testing.T) {
 }
 
 // TestExpireHeld has a Holding meet documents that expire before it, under it and
-// behind it: what has expired is not there for it, its id is free, and one that
-// expires while it works is as if somebody had deleted it.
+// after it: it does not find what has expired, an expired id is free, and a document
+// that expires while it works counts as deleted by another client.
 func TestExpireHeld(t *testing.T) {
 	t.Parallel()
 	c := containerWith(t, 2, []string{"/pk"}, `{"indexingPolicy":null,"defaultTtl":-1}`)

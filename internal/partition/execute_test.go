@@ -42,7 +42,7 @@ func (w *world) verify(t *testing.T) {
 }
 
 // TestHoldKeepsItsKey holds a key without an end: other keys are written, reads of
-// the key show nothing of it, and a write of the key comes behind it.
+// the key show nothing of it, and a write of the key comes after it.
 func TestHoldKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
@@ -83,8 +83,8 @@ func TestHoldKeepsItsKey(t *testing.T) {
 	w.verify(t)
 }
 
-// TestHoldOrder has several hold one key, one behind the other, each adding one to
-// what the one before has left.
+// TestHoldOrder has several transactions hold one key, one after another. Each adds one
+// to what the one before has left.
 func TestHoldOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
@@ -148,7 +148,7 @@ func TestHoldAllOrNothing(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	// Nothing but what was acknowledged is there behind a crash.
+	// After a crash there is only what was acknowledged.
 	if err := w.crash(0.5, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -278,8 +278,8 @@ func (m *mortals) compareFeed(alive []*mortal) {
 	}
 }
 
-// complete looks behind Expire: nothing that has expired is there any more, and
-// what the index counts is right again.
+// complete checks the state after Expire: no expired document is stored any more, and
+// the counts of the index are right again.
 func (m *mortals) complete() {
 	now := m.clock.Load()
 	alive := 0

@@ -98,8 +98,8 @@ type readerOf struct {
 
 // TestFeedModel draws writes and lets readers of every range, start and page
 // size read in between. A reader that has reached the end knows the latest
-// version of every live document that changed behind its start; no version comes
-// twice, and each page goes on in the order of LSNs.
+// version of every live document that changed after its start; no version comes twice,
+// and pages are in the order of LSNs.
 func TestFeedModel(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []struct {
@@ -182,7 +182,7 @@ func (m *feedModel) write(t *testing.T, w *world, random *rand.Rand) {
 	m.live[name] = feedDocument{name: name, epk: c.PartitionKey.Hash(key), body: string(got.Body), lsn: got.LSN, ts: w.clock.Load()}
 }
 
-// reader draws a reader that begins at the beginning, now, at a time or behind
+// reader draws a reader that begins at the beginning, now, at a time or after
 // an LSN.
 func (m *feedModel) reader(w *world, r partitionkey.Range, random *rand.Rand) *readerOf {
 	now := w.partition.Load().LSN()
@@ -301,7 +301,7 @@ func TestFeedDamage(t *testing.T) {
 
 // Documents that share an LSN, as those of one transaction or of two partitions
 // that were merged, are never on different pages; and a time leaves out what is
-// older even behind something newer.
+// older even after something newer.
 func TestFeedKeepsLSNsWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, `{"indexingMode":"none"}`))
@@ -362,7 +362,7 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 	}
 }
 
-// restamp gives a document another version behind the partition's back.
+// restamp gives a document another version in the store, without the partition.
 func (w *world) restamp(number uint64, v layout.Version) {
 	w.tb.Helper()
 	snapshot := w.store.Snapshot()
@@ -395,7 +395,7 @@ func (w *world) restamp(number uint64, v layout.Version) {
 }
 
 // BenchmarkFeed reads a page of 100 documents from the beginning of a feed, and
-// that of one key far behind the end, of 10,000 documents.
+// that of one key from the beginning, of 10,000 documents.
 func BenchmarkFeed(b *testing.B) {
 	w := newWorld(b, containerWith(b, 2, []string{"/a"}, `{"indexingMode":"none"}`))
 	for i := range 10_000 {

@@ -80,7 +80,7 @@ func (tx *transaction) remember(op *operation, before *current, v layout.Version
 }
 
 // dropMax is the number of old rows of the complete feed that a write deletes for each
-// row that it adds, and once more: old rows are deleted after half as many writes as
+// row that it adds, and the same number in addition: old rows are deleted after half as many writes as
 // have added them.
 const dropMax = 2
 
@@ -196,10 +196,4 @@ func (p *Partition) knowKept(now *published) error {
 	}
 	*k = keeping{known: true, list: list, rows: found}
 	return nil
-}
-
-// within reports whether a document with that row key behind the family is the
-// partition's.
-func (p *Partition) within(suffix []byte) bool {
-	return bytes.Compare(suffix, p.own.Low) >= 0 && bytes.Compare(suffix, p.own.High) < 0
 }

@@ -51,8 +51,8 @@ const testRetention = 2 * time.Minute
 
 // TestCompleteFeedModel draws writes, single ones and transactions, while readers
 // of every range and page size follow the complete feed, some of them too slowly,
-// and the policy is switched off and on. Who is in time gets every change in order
-// and once; who is not is told, and nobody else.
+// and the policy is switched off and on. A reader that is in time gets every change once
+// and in order; one that is too late, and no other, gets an error.
 func TestCompleteFeedModel(t *testing.T) {
 	t.Parallel()
 	for _, paths := range [][]string{{"/a"}, {"/a", "/b"}} {
@@ -201,7 +201,7 @@ func (m *completeModel) advance(t *testing.T, i int) {
 }
 
 // lost reports whether a reader may, and whether it must, be refused: something
-// behind its position was not kept, or its time is over.
+// after its position was not kept, or its time is over.
 func (m *completeModel) lost(r *completeReader) (may, must bool) {
 	off := m.container.Load().Retention == 0
 	horizon := m.clock.Load() - int64(testRetention/time.Second)
@@ -349,8 +349,8 @@ func TestCompleteFeedLeaves(t *testing.T) {
 	}
 }
 
-// Whoever is in time before a merge is so behind it, however far the LSNs of the
-// two parents are apart; who is late stays late; and what the check finds is right
+// A reader that is in time before a merge is in time after it, however far the LSNs of
+// the two parents are apart; a reader that is late stays late; and what the check finds is right
 // until a change is missing.
 func TestCompleteFeedMerged(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ func writeIndexed(t *testing.T, write func(text string) error, tenants int, begi
 	}
 }
 
-// flaky opens the partition anew with a group that loses effects, refuses and delays
+// flaky opens the partition again with a group that loses effects, refuses and delays
 // them.
 func (w *world) flaky(t *testing.T, seed uint64) {
 	t.Helper()

@@ -104,6 +104,9 @@ func (r *request) rest(ctx context.Context, err error) error {
 // An owner does not wait for requests that are parked until it releases its lock, since
 // those wait for it.
 type gate struct {
+	// max is the weight of the requests that may have passed: heavyBytes, less in tests.
+	max int
+
 	anew atomic.Int64 // operations with heavyTerms whose change the writer has computed
 
 	mu sync.Mutex
@@ -203,16 +206,16 @@ func (g *gate) move(requests []*request, by int) {
 
 // admitLocked lets requests pass.
 func (g *gate) admitLocked() {
-	for len(g.owners) > 0 && fits(g.passed-g.parked, g.owners[0].weight) {
+	for len(g.owners) > 0 && g.fits(g.passed-g.parked, g.owners[0].weight) {
 		g.openLocked(&g.owners)
 	}
-	for len(g.owners) == 0 && len(g.line) > 0 && fits(g.passed, g.line[0].weight) {
+	for len(g.owners) == 0 && len(g.line) > 0 && g.fits(g.passed, g.line[0].weight) {
 		g.openLocked(&g.line)
 	}
 }
 
 // fits reports whether a request may pass while others of a weight have no result.
-func fits(others, weight int) bool { return others == 0 || others+weight <= heavyBytes }
+func (g *gate) fits(others, weight int) bool { return others == 0 || others+weight <= g.max }
 
 // openLocked lets the first request of a line pass.
 func (g *gate) openLocked(line *[]*passing) {

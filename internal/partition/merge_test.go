@@ -112,16 +112,16 @@ func (n *neighbours) check() check.Report {
 	return report
 }
 
-// Rows of every family come over, but for those that are written anew.
+// Rows of every family are copied, except for those that are rewritten.
 func TestMergeKnowsEveryFamily(t *testing.T) {
 	t.Parallel()
 	known := append(slices.Clone(copied), storage.FamilyMeta)
 	testEveryFamily(t, known)
 }
 
-// Everything that both parents write while the child copies is in it: in front of
-// the copy, behind it and where it stands. There is more than a step's worth of
-// rows in each of the larger families.
+// Everything that both parents write while the child copies is in it: before
+// the copy, after it and at its position. The larger families have rows for more than
+// one step.
 func TestMergeFollows(t *testing.T) {
 	t.Parallel()
 	for base := range 2 {
@@ -244,7 +244,7 @@ func TestMergeCompletePaths(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name      string
-		low, high string // what all documents of one have besides
+		low, high string // members that all documents of one parent have in addition
 		want      int    // complete paths, with those of id, a and b
 	}{
 		{"the same", `,"x":1,"y":1`, `,"x":1,"y":1`, 5},

@@ -89,7 +89,7 @@ func (w *vectorWorld) vector() string {
 	return string(append(text, ']'))
 }
 
-// nearestText is a search; how is what stands behind its vectors.
+// nearestText is a search; how follows its vectors.
 func nearestText(vector, how, where string) string {
 	return fmt.Sprintf("SELECT TOP %d VALUE c.id FROM c %s ORDER BY VectorDistance(c.v, %s%s)", recallK, where, vector, how)
 }

@@ -191,6 +191,7 @@ func Open(cfg Config) (*Partition, error) {
 	opened := time.Now()
 	p := &Partition{config: cfg.withDefaults(), steps: defaultSteps(), elapsed: func() time.Duration { return time.Since(opened) }}
 	p.intake.start, p.intake.wake = p.run, make(chan struct{}, 1)
+	p.heavy.max = heavyBytes
 	p.states.closing = func(err error) {
 		p.config.Logger.Warn("snapshot not closed", "partition", p.own.ID, "err", err)
 	}

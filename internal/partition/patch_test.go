@@ -95,8 +95,8 @@ func TestPatience(t *testing.T) {
 }
 
 // TestEndlessCondition has conditions that would take minutes. One is cut, in the
-// middle of its one function after the default of their time, and those behind it are
-// not looked at; the writer sees neither.
+// middle of its one function after the default of their time, and those after it are
+// not evaluated; the writer sees neither.
 func TestEndlessCondition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingMode":"none"}`))

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPathsWhileBuilding changes documents in the middle of a change of policy,
-// which a crash interrupts: a path that one of them lacks must not be taken for
+// which a crash interrupts: a path that one of them lacks must not count as
 // complete afterwards.
 func TestPathsWhileBuilding(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestPathsOfEmptyBuilding(t *testing.T) {
 }
 
 // TestPathsOfLostEffects loses a deletion and the creation of the first document
-// behind it. What the writer took for complete then never was.
+// after it. What the writer counted as complete never was.
 func TestPathsOfLostEffects(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		do := func(op Op, text string, end func()) {

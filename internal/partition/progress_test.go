@@ -6,7 +6,7 @@ import (
 )
 
 // A policy that was asked for and not begun is a progress of nothing, and not of
-// all: whoever waits for the new index would go on too early.
+// all: a client that waits for the new index would continue too early.
 func TestProgressBeforeRebuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/id"}, ""))

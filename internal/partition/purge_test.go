@@ -166,8 +166,8 @@ func (w *world) serve(t *testing.T, h half) *world {
 	return child
 }
 
-// Marks that are there before a split, and that come and go while it is under way,
-// are the children's as far as they are about their documents.
+// Children inherit the marks that concern their documents: those from before a split,
+// and those that are added and removed during it.
 func TestPurgeSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -360,7 +360,7 @@ func TestPurgeWhileHeld(t *testing.T) {
 			_, err := w.purge(key, nil)
 			waits <- err
 		}()
-		w.fill(t, "z", 10, 15) // Others go on.
+		w.fill(t, "z", 10, 15) // Other keys are not locked.
 		return nil
 	})
 	if err := errors.Join(err, <-waits); err != nil {

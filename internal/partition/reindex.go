@@ -151,17 +151,17 @@ func (p *Partition) beginSweep(now *published, row layout.IndexRow, ph layout.Ph
 }
 
 // sweepTerms moves the cursor over the next documents, and changes their keys from those
-// ahead of the cursor to those behind it.
+// ahead of the cursor to those that it has passed.
 func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder, complete *layout.Paths) (done bool, err error) {
 	_, high := storage.FamilyRID.Bounds()
 	if row.Until < ^uint64(0) {
 		high = storage.RIDKey(nil, row.Until+1)
 	}
 	rows := now.Rows.Iter(storage.RIDKey(nil, row.Cursor+1), high)
-	// ahead has the keys of a document that the sweep has not passed, behind those of
-	// one that it has passed.
-	ahead, behind := *now.Indexing, *now.Indexing
-	behind.Cursor = row.Until
+	// ahead has the keys of a document that the sweep has not passed, passed those of
+	// one that it has.
+	ahead, passed := *now.Indexing, *now.Indexing
+	passed.Cursor = row.Until
 	var key, text []byte
 	bytes := 0
 	valid := rows.First()
@@ -176,7 +176,7 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
 		if err == nil {
-			err = b.restate(text, &ahead, &behind, complete)
+			err = b.restate(text, &ahead, &passed, complete)
 		}
 		if err != nil {
 			return false, errors.Join(err, rows.Close())
@@ -191,7 +191,7 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 
 // restate changes the keys of a document from those of one indexing to those of
 // another, and removes the paths that it lacks from the complete ones.
-func (b *builder) restate(text []byte, ahead, behind *layout.Indexing, complete *layout.Paths) error {
+func (b *builder) restate(text []byte, ahead, passed *layout.Indexing, complete *layout.Paths) error {
 	d, err := layout.DecodeDocument(text)
 	if err != nil {
 		return err
@@ -200,10 +200,10 @@ func (b *builder) restate(text []byte, ahead, behind *layout.Indexing, complete 
 	if err != nil {
 		return err
 	}
-	if behind.Phase == layout.Building {
+	if passed.Phase == layout.Building {
 		complete.Next = complete.Next.In(k.Other.Terms)
 	}
 	again := layout.AllKeys{Active: k.Active.Clone(), Other: k.Other.Clone()}
-	b.keys(d.Number, layout.Diff(ahead.Stored(k, d.Number, d.TS), behind.Stored(again, d.Number, d.TS)))
+	b.keys(d.Number, layout.Diff(ahead.Stored(k, d.Number, d.TS), passed.Stored(again, d.Number, d.TS)))
 	return nil
 }

@@ -123,7 +123,7 @@ func TestSplitFollows(t *testing.T) {
 		must(Create, i, `,"old":1,"both":2`)
 	}
 	s, halves := w.halve(t, "")
-	// Emptied, so that the next document says anew what is complete, in one child
+	// Emptied, so that the next document makes a new set of complete paths, in one child
 	// while the other has none; then one like it in the other, which must not
 	// count on what was complete before.
 	for i := range 60 {
@@ -213,7 +213,7 @@ func TestSplitAndRebuild(t *testing.T) {
 	if report := w.check(); !report.Clean() {
 		t.Errorf("%q", report.Problems)
 	}
-	// The other way round.
+	// Reversed.
 	w.container.Store(containerWith(t, 2, []string{"/a", "/b"}, ""))
 	if _, err := p.Split(t.Context(), s.cut); status.CodeOf(err) != status.CodeConflict {
 		t.Errorf("split with a policy to be followed: %v, want 409", err)
@@ -230,8 +230,8 @@ func TestSplitAndRebuild(t *testing.T) {
 	}
 }
 
-// Nothing is written behind a seal: writes wait, reads go on, and both go on when
-// it is taken back.
+// Nothing is written after a seal: writes wait, reads continue, and both continue when
+// it is undone.
 func TestSeal(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		p := w.partition.Load()
@@ -252,7 +252,7 @@ func TestSeal(t *testing.T) {
 		synctest.Wait()
 		g.apply(t)
 		s := <-proposed
-		// In front of the seal, on its way with it, and behind.
+		// Before the seal, proposed together with it, and after it.
 		before := w.begin(t.Context(), Create, `{"id":"2","a":"x","b":1}`)
 		synctest.Wait()
 		sealed := make(chan error)
@@ -310,7 +310,7 @@ func TestSeal(t *testing.T) {
 }
 
 // What waits for children is bounded: who applies waits for those who follow, and
-// nobody waits for those who have given up.
+// nothing waits for children that have given up.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -432,5 +432,5 @@ func TestAddressable(t *testing.T) {
 	}
 }
 
-// sleep lets the fake time of a bubble go on.
+// sleep lets the fake time of a bubble pass.
 func sleep() { time.Sleep(time.Millisecond) }

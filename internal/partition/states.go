@@ -110,7 +110,7 @@ func (h *health) err() error {
 		return nil
 	}
 	if because := storage.Because(cause); because != "" {
-		return status.Unavailable(cause, "The partition has stopped%s. It serves again when that is mended.", because)
+		return status.Unavailable(cause, "The partition has stopped%s. It serves again when that is repaired.", because)
 	}
 	return status.Unavailable(cause, "The partition has stopped after a failure. The server's log has the reason.")
 }

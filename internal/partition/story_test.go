@@ -335,7 +335,7 @@ func (s *story) check() string {
 	return text + strings.Join(report.Problems, "\n")
 }
 
-// check runs the judge on what the partition has published.
+// check checks what the partition has stored.
 func (w *world) check() check.Report {
 	snapshot := w.store.Snapshot()
 	defer snapshot.Close()
@@ -370,7 +370,7 @@ func (s *story) rows() string {
 }
 
 // damage: damage delete|alter|add family=F [n=N]: changes the Nth row of a
-// family behind the partition's back.
+// family in the store, without the partition.
 func (s *story) damage(d *datadriven.TestData) string {
 	family, n := storage.Family(s.arg(d, "family")[0]), 0
 	if d.HasArg("n") {

@@ -239,7 +239,7 @@ func (w *world) afterRepair(t *testing.T, now int64, before map[string]int64) {
 
 // TestRepairEndsAnywhere ends the repair at each operation of the disk, and with a
 // power failure there: what is left has every invariant, and the repair that is begun
-// anew comes to the same rows.
+// again results in the same rows.
 func TestRepairEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, timesContainer(t))

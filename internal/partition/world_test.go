@@ -192,7 +192,7 @@ func (w *world) close() error {
 	return err
 }
 
-// crash goes on with the disk as a power failure may leave it.
+// crash opens the disk again as a power failure may leave it.
 func (w *world) crash(kept float64, seed uint64) error {
 	after := w.disk.Crash(kept, seed)
 	if err := w.close(); err != nil {

@@ -124,8 +124,8 @@ func (w *world) begin(ctx context.Context, op Op, text string) <-chan result {
 
 func answered(c <-chan result) bool { return len(c) > 0 }
 
-// TestPipelining shows that the writer goes on while effects are on their way,
-// and sees what they change.
+// TestPipelining shows that the writer continues while effects are proposed, and sees
+// their changes.
 func TestPipelining(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		first := w.begin(t.Context(), Create, `{"id":"1","a":"x","n":1}`)
@@ -298,7 +298,7 @@ func TestIdleCostsNothing(t *testing.T) {
 }
 
 // TestCloseWaits shows that Close waits for effects and readers, and that
-// nothing enters behind it.
+// it accepts nothing afterwards.
 func TestCloseWaits(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		p := w.partition.Load()

@@ -325,7 +325,7 @@ func (c *checker) place(key []byte, d *layout.Document) (partitionkey.EPK, error
 		return "", fmt.Errorf("its body has the key %s, its row another", full)
 	}
 	if got := c.descriptor.Key.Hash(full); got != epk {
-		return "", fmt.Errorf("its key %s hashes to %s, its row stands at %s", full, got, epk)
+		return "", fmt.Errorf("its key %s hashes to %s, its row is at %s", full, got, epk)
 	}
 	return epk, nil
 }
@@ -334,7 +334,7 @@ func (c *checker) place(key []byte, d *layout.Document) (partitionkey.EPK, error
 // adds up the entries of posting lists that it must have.
 func (c *checker) document(key []byte, d *layout.Document, epk partitionkey.EPK) error {
 	if d.LSN == 0 || d.LSN > c.state.LSN {
-		c.report.problem("Document %d has LSN %d, the partition has come to %d.", d.Number, d.LSN, c.state.LSN)
+		c.report.problem("Document %d has LSN %d, the partition is at %d.", d.Number, d.LSN, c.state.LSN)
 	}
 	if d.TS > c.state.TS {
 		c.report.problem("Document %d was written at %d, later than the partition's last write at %d.", d.Number, d.TS, c.state.TS)
@@ -365,7 +365,7 @@ func (c *checker) document(key []byte, d *layout.Document, epk partitionkey.EPK)
 		}
 	}
 	if d.Directive == layout.Exclude && !c.state.Excludes {
-		c.report.problem("Document %d is to be in no index, and the partition has none such.", d.Number)
+		c.report.problem("Document %d is excluded from the index, and the state says that no document is.", d.Number)
 	}
 	k := c.keysOf(d, c.lacks)
 	for _, v := range k.Vectors {

@@ -186,7 +186,7 @@ func DecodeDocument(row []byte) (Document, error) {
 		d.TTL = int32(binary.BigEndian.Uint32(row[keyEnd:]))
 	}
 	if d.Body[0] != '{' || d.Body[len(d.Body)-1] != '}' {
-		return Document{}, fmt.Errorf("the body is no object: %w", ErrDocument)
+		return Document{}, fmt.Errorf("the body is not an object: %w", ErrDocument)
 	}
 	return d, nil
 }

@@ -86,7 +86,7 @@ func TestPathSetLimit(t *testing.T) {
 	}
 }
 
-// TestPathSetDamage decodes rows that nobody writes.
+// TestPathSetDamage decodes damaged rows.
 func TestPathSetDamage(t *testing.T) {
 	t.Parallel()
 	for _, row := range []string{"", "\x02", "\x01short", "\x0100000002" + "00000001", "\x0100000001" + "00000001", "\x0100000001" + "0000000"} {

@@ -61,7 +61,7 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 
 // tooOld is the error of a position before the oldest change that is kept.
 func tooOld(at resource.LSN) error {
-	return status.BadRequest("The change feed of all versions no longer has what comes behind %d: it is older than changeFeedPolicy.retentionDuration, or was not kept. Begin at now.", at)
+	return status.BadRequest("The change feed of all versions does not have all changes after %d any more: some are older than changeFeedPolicy.retentionDuration, or were not kept. Begin at now.", at)
 }
 
 // has reports whether a change is of the clip. After a split there can be changes of

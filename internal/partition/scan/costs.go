@@ -75,6 +75,7 @@ func (c *Costs) sorts(items, ahead int64) bool {
 // Way is one of the ways to read.
 type Way uint8
 
+// The ways.
 const (
 	Cheapest Way = iota // by the costs
 	Passes              // pass the rows of the clip

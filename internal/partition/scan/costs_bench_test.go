@@ -18,7 +18,7 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// BenchmarkCosts measures what each of [scan.MeasuredCosts] stands for, and prints it beside
+// BenchmarkCosts measures each of [scan.MeasuredCosts], and prints it next to
 // the constant: nanoseconds of processor time, lower quartiles, with everything in the
 // cache. `make calibrate` runs it.
 func BenchmarkCosts(b *testing.B) {

@@ -49,7 +49,7 @@ func TestLocationsAreHints(t *testing.T) {
 	ask(want...)
 
 	// The first has another id, the second is gone, the third is gone and another
-	// document has its id, with a number behind all others.
+	// document has its id, with a greater number than all others.
 	w.write(partition.Replace, "01", `{"id":"other","pk":"a","n":1}`)
 	for _, id := range []string{"05", "09"} {
 		w.write(partition.Delete, id, fmt.Sprintf(`{"id":%q,"pk":"a"}`, id))

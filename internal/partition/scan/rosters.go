@@ -68,7 +68,7 @@ type rosters struct {
 	// document of one of them: a roster of an earlier state is too old to be kept.
 	changed [rosterSlots]resource.LSN
 	// spent has, for the keys of each slot, the time in nanoseconds that look-ups have
-	// taken for lack of a roster. See regret.
+	// cost for lack of a roster. See regret.
 	spent [rosterSlots]int64
 }
 
@@ -265,7 +265,7 @@ func (r *rosters) clear(at resource.LSN, end bool) {
 	}
 }
 
-// spend adds nanoseconds that look-ups have taken for lack of a roster.
+// spend adds nanoseconds that look-ups have cost for lack of a roster.
 func (r *rosters) spend(epk partitionkey.EPK, took int64) {
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()

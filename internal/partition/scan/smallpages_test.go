@@ -130,7 +130,7 @@ func TestSmallPagesAgree(t *testing.T) {
 }
 
 // A document counts as found by the index when the index led to it, and not when
-// all were read because the index is behind its policy.
+// all were read because the index is not that of the policy yet.
 func TestIndexHits(t *testing.T) {
 	t.Parallel()
 	w := rankedWorld(t, 200)
@@ -176,7 +176,7 @@ func TestIndexHits(t *testing.T) {
 }
 
 // BenchmarkSmallPage takes pages of an ordered query of many documents as clients
-// do that go on with a filter.
+// do that continue with a filter.
 func BenchmarkSmallPage(b *testing.B) {
 	for _, documents := range []int64{5000, 50_000} {
 		w := rankedWorld(b, documents)

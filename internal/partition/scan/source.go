@@ -204,6 +204,7 @@ type Strategy struct {
 	GuessMin int64
 }
 
+// DefaultStrategy returns the strategy of a server.
 func DefaultStrategy() Strategy {
 	return Strategy{
 		Costs: MeasuredCosts(), ScanMax: 5000, ScanBytes: 8 << 20, SortedMax: 1 << 16,

@@ -142,7 +142,7 @@ func (q *waysBench) upsert() {
 	}
 }
 
-// evict reads documents that nobody asks for, three times what the cache holds.
+// evict reads other documents, three times what the cache has room for.
 func (q *waysBench) evict() {
 	s := q.w.source(q.w.keyRange(fmt.Sprintf("o%d", rand.IntN(q.others/2000+1))))
 	defer s.Free()
@@ -215,7 +215,7 @@ const (
 	waysHopeless  = 5
 )
 
-// ask asks a query in all ways, one after the other, several times, and returns the
+// ask asks a query in all ways, one after another, several times, and returns the
 // processor time of each way in microseconds, a lower quartile: other work on the
 // machine only adds to it. The first round, which makes the roster and fills caches,
 // does not count.

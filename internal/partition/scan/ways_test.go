@@ -192,7 +192,7 @@ func TestChoice(t *testing.T) {
 		{`WHERE c.own = "o3-4"`, false, scan.Looks},                   // 20 documents, all of the key
 		{"WHERE c.half = true", false, scan.Passes},                   // half of all documents, and no roster
 		{"WHERE c.half = true", true, scan.Looks},                     // half of the key, and the roster says where
-		{"WHERE c.n = 3", true, scan.Looks},                           // ten of the key, and 400 in all
+		{"WHERE c.n = 3", true, scan.Looks},                           // ten of the key, and 400 of the partition
 		{"WHERE c.n = 3 AND c.half = true", true, scan.Looks},         // the same, and a long list
 		{`WHERE c.n = 3 AND CONTAINS(c.name, "1")`, true, scan.Looks}, // the names are asked of ten documents
 		{"WHERE c.rank >= 10 AND c.rank < 20", true, scan.Looks},      // ten short lists
