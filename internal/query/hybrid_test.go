@@ -140,7 +140,8 @@ func TestHybrid(t *testing.T) {
 		}},
 	}
 	params := []Param{
-		{Name: "@first", Value: value.String("boat")}, {Name: "@second", Value: value.String("shoe")},
+		{Name: "@first", Value: value.String("boat")},
+		{Name: "@second", Value: value.String("shoe")},
 		{Name: "@v", Value: value.Array([]value.Value{value.Int(1), value.Int(2)})},
 	}
 	for _, c := range cases {

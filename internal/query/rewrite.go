@@ -95,16 +95,6 @@ func ordersKeys(q *sql.Select) bool {
 	return true
 }
 
-// readsDocuments reports whether the first input of a query is the container or a place
-// in its documents.
-func readsDocuments(q *sql.Select) bool {
-	if q.From == nil {
-		return false
-	}
-	in := q.From.Inputs[0]
-	return in.Collection != nil && !in.In
-}
-
 // combining returns the subquery in FROM if its rows are made from several documents,
 // otherwise nil.
 func combining(from *sql.From) *sql.Select {

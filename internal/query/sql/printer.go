@@ -275,7 +275,7 @@ func (p *printer) expr(x Expr) {
 	}
 }
 
-// operation writes what stands in brackets.
+// operation writes an operator and its operands.
 func (p *printer) operation(x Expr) {
 	switch x := x.(type) {
 	case *UnaryExpr:
