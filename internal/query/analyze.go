@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -208,7 +209,8 @@ func (a *analysis) list(q *sql.Select, s *scope, before int, keyed bool) {
 		}
 		return
 	}
-	if keyed && isGrouped(q) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) }) {
+	sums := slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
+	if keyed && isGrouped(q) || sums && len(a.diagnostics) == before {
 		keys := groupKeys(q)
 		for x := range q.Columns() {
 			a.grouped(x, s, s, keys)
@@ -405,26 +407,26 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 
 // counts checks TOP, OFFSET and LIMIT, which subqueries must not have.
 func (a *analysis) counts(q *sql.Select, at position) {
-	if q.Top != nil && at != outermost && a.isCount(q.Top, countMax) {
+	if q.Top != nil && at != outermost && a.isCount(q.Top) {
 		a.report(q.TopAt, "SC2203", "'TOP' is not supported in subqueries.")
 	}
 	if q.Offset != nil && at != outermost {
 		a.report(q.OffsetAt, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
 	}
 	if at == outermost {
-		a.count(q.Top, countMax, "SC2060", "The count value provided for a TOP clause must be an integer.")
+		a.count(q.Top, "SC2060", "The count value provided for a TOP clause must be an integer.")
 	}
-	a.count(q.Offset, rowsMax, "SC2062", "The OFFSET count value exceeds the maximum allowed value.")
-	a.count(q.Limit, rowsMax, "SC2061", "The LIMIT count value exceeds the maximum allowed value.")
+	a.count(q.Offset, "SC2062", "The OFFSET count value exceeds the maximum allowed value.")
+	a.count(q.Limit, "SC2061", "The LIMIT count value exceeds the maximum allowed value.")
 }
 
-func (a *analysis) count(x sql.Expr, most int64, code, message string) {
-	if x != nil && !a.isCount(x, most) {
+func (a *analysis) count(x sql.Expr, code, message string) {
+	if x != nil && !a.isCount(x) {
 		a.report(x.Span(), code, "%s", message)
 	}
 }
 
-func (a *analysis) isCount(x sql.Expr, most int64) bool {
+func (a *analysis) isCount(x sql.Expr) bool {
 	v := value.Undefined()
 	switch x := x.(type) {
 	case *sql.Literal:
@@ -433,15 +435,12 @@ func (a *analysis) isCount(x sql.Expr, most int64) bool {
 		v = a.params[x.Name]
 	}
 	n, ok := v.Int64()
-	return ok && n >= 0 && n <= most
+	return ok && n >= 0 && n <= countMax
 }
 
-// The maximum of TOP, and of OFFSET and LIMIT. The second is larger than what a client
-// may want, because a rewritten LIMIT is the sum of both.
-const (
-	countMax = math.MaxInt32
-	rowsMax  = math.MaxUint32
-)
+// countMax is the maximum of TOP, OFFSET and LIMIT. It is larger than what clients may
+// want, because rewritten texts have sums of two.
+const countMax = math.MaxUint32
 
 func (a *analysis) expr(x sql.Expr, s *scope) {
 	switch x := x.(type) {
@@ -545,6 +544,10 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
 		return
 	}
+	if (f.name == "NOW" || f.name == "AGO") && len(x.Args) == 1 && !isTimespan(x.Args[0]) {
+		a.report(x.At, "SC2053", "The timespan argument provided to the DateTime function is invalid.")
+		return
+	}
 	if !f.takes(len(x.Args)) {
 		a.report(x.At, "SC2050", "The %s function requires %s.", f.name, f.arity())
 		return
@@ -556,6 +559,14 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 		a.report(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
 	a.arguments(x, f)
+}
+
+var timespan = regexp.MustCompile(`^-?([0-9]+(\.[0-9]+)?(d|h|m|s|ms)|([0-9]+\.)?[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)$`)
+
+// isTimespan reports whether x is the text of a span of time, such as 1d or 01:30:00.
+func isTimespan(x sql.Expr) bool {
+	l, ok := x.(*sql.Literal)
+	return ok && l.Value.Kind() == value.KindString && timespan.MatchString(l.Value.Text())
 }
 
 // arity says how many arguments the function has.

@@ -35,7 +35,7 @@ func textFunctions() []function {
 
 		// The analysis allows these two only after ORDER BY RANK, where they are not
 		// evaluated: see [Plan.Hybrid].
-		{name: "FullTextScore FULLTEXT_SCORE", min: 2, max: -1, run: undefinedRun},
+		{name: "FullTextScore", min: 2, max: -1, run: undefinedRun},
 		{name: "RRF", min: 1, max: -1, run: undefinedRun},
 	}
 }

@@ -82,6 +82,10 @@ func (c *compiler) kinds(x sql.Expr) kinds {
 		if path, stored := c.path(x); stored && len(path) == 0 && !c.overRows {
 			return mayObject
 		}
+	case *sql.MemberExpr:
+		if c.kinds(x.X)&mayObject == 0 {
+			return mayMiss
+		}
 	case *sql.UnaryExpr:
 		k := c.kinds(x.X)
 		if x.Op == "NOT" {
@@ -242,6 +246,8 @@ func (c *compiler) callKinds(x *sql.CallExpr) kinds {
 		return mayNumber
 	case "GetCurrentDateTime":
 		return mayString
+	case "UPPER", "LOWER":
+		return c.kinds(x.Args[0]).only(mayString, mayString)
 	}
 	return mayAny
 }

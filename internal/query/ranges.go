@@ -124,6 +124,9 @@ func (r *routing) leaf(p predicate) ([]keyCase, bool) {
 	}
 	list := make([]partitionkey.Component, 0, len(p.values))
 	for _, v := range p.values {
+		if !v.Finite() {
+			return nil, false // no key is infinite, and the service asks all partitions
+		}
 		c, ok := component(v)
 		if !ok {
 			c = partitionkey.Undefined()

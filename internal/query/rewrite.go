@@ -190,6 +190,7 @@ func distinctCount(q *sql.Select, in inputs) (counted *sql.Select, alias string)
 func (r *rewriting) groups(q *sql.Select) {
 	text := *q
 	payload := r.partial(q)
+	r.buffered = slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
 	text.Value, text.Items = nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
 	r.bindCounts(&text)
 	switch {

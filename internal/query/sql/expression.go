@@ -79,7 +79,7 @@ func (p *parser) logic(or bool) Expr {
 // refuses that, and documented queries have it.
 func (p *parser) predicate() Expr {
 	start := p.start()
-	x := p.binary(levelEqual)
+	x := p.binary(levelCompare)
 	not := false
 	if p.tok.Is("NOT") {
 		p.advance()
@@ -91,10 +91,10 @@ func (p *parser) predicate() Expr {
 	height := p.height
 	switch {
 	case p.accept("BETWEEN"):
-		low := p.binary(levelEqual)
+		low := p.binary(levelCompare)
 		height = max(height, p.height)
 		p.expect("AND")
-		high := p.binary(levelEqual)
+		high := p.binary(levelCompare)
 		p.raise(max(height, p.height))
 		return &BetweenExpr{Not: not, X: x, Low: low, High: high, At: p.from(start)}
 	case p.accept("IN"):
@@ -104,7 +104,7 @@ func (p *parser) predicate() Expr {
 		p.raise(max(height, p.height))
 		return &InExpr{Not: not, X: x, List: list, At: p.from(start)}
 	case p.accept("LIKE"):
-		like := &LikeExpr{Not: not, X: x, Pattern: p.binary(levelEqual)}
+		like := &LikeExpr{Not: not, X: x, Pattern: p.binary(levelCompare)}
 		p.raise(max(height, p.height))
 		if p.accept("ESCAPE") {
 			if p.tok.Kind != TokenString {
@@ -294,12 +294,19 @@ func (p *parser) word() Expr {
 	case "UDF":
 		return p.userFunction()
 	}
-	if kind, ok := subqueries[t.Text]; ok && p.peek().Is("(") {
+	kind, queries := subqueries[t.Text]
+	if queries && p.peek().Is("(") {
 		p.advance()
 		p.advance()
+		if t.IsIdent() && !p.tok.Is("SELECT") {
+			return p.arguments(&CallExpr{Name: p.text[t.At.Start:t.At.End], NameAt: t.At})
+		}
 		return p.subquery(kind, t.At.Start)
 	}
 	if !t.IsIdent() {
+		if queries {
+			p.advance()
+		}
 		p.unexpected()
 		return &Literal{}
 	}
@@ -316,25 +323,18 @@ func (p *parser) let() Expr {
 	x := &LetExpr{NameAt: p.tok.At}
 	x.Name = p.name()
 	p.expect("=")
-	x.Value = p.binary(levelEqual)
+	x.Value = p.binary(levelCompare)
 	height := p.height
 	p.expect("IN")
-	x.In = p.binary(levelEqual)
+	x.In = p.binary(levelCompare)
 	p.raise(max(height, p.height))
 	x.At = p.from(start)
 	return x
 }
 
-// binds reports whether a name and = follow the current token LET. Otherwise LET is an
+// binds reports whether a name follows the current token LET. Otherwise LET is an
 // identifier.
-func (p *parser) binds() bool {
-	if !p.peek().IsIdent() {
-		return false
-	}
-	ahead := *p.lex
-	t := ahead.Next()
-	return t.Is("=")
-}
+func (p *parser) binds() bool { return p.peek().IsIdent() }
 
 // subquery reads the query after an opening bracket.
 func (p *parser) subquery(kind SubqueryKind, start int) Expr {
@@ -378,13 +378,18 @@ func (p *parser) call() *CallExpr {
 	}
 	p.advance()
 	p.expect("(")
+	return p.arguments(x)
+}
+
+// arguments reads the arguments of a call after the opening bracket.
+func (p *parser) arguments(x *CallExpr) *CallExpr {
 	p.height = 0
 	if !p.tok.Is(")") {
 		x.Args = p.exprs()
 	}
 	p.expect(")")
 	p.raise(p.height)
-	x.At = p.from(t.At.Start)
+	x.At = p.from(x.NameAt.Start)
 	return x
 }
 

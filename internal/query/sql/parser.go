@@ -168,7 +168,7 @@ func (p *parser) query() *Select {
 		at := p.tok.At.Start
 		q.From = p.inputs()
 		q.FromAt = p.from(at)
-	} else if q.Star && (p.tok.Kind == TokenEnd || p.tok.Kind == TokenKeyword) {
+	} else if q.Star && !p.tok.Is(",") && !p.tok.Is("AS") {
 		p.fail(Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
 	}
 	if p.accept("WHERE") {

@@ -10,8 +10,7 @@ import (
 
 // The levels of precedence of the binary operators, lowest first.
 const (
-	levelEqual = iota + 1
-	levelCompare
+	levelCompare = iota + 1
 	levelShift
 	levelAdd
 	levelMultiply
@@ -21,9 +20,7 @@ const (
 // published grammars disagree about & | ^ and ||. Here they have the level of + and -.
 func operatorLevel(op string) int {
 	switch op {
-	case "=", "!=":
-		return levelEqual
-	case "<", "<=", ">", ">=":
+	case "=", "!=", "<", "<=", ">", ">=":
 		return levelCompare
 	case "<<", ">>", ">>>":
 		return levelShift
@@ -268,6 +265,14 @@ func (p *printer) expr(x Expr) {
 		p.bracketed([...]string{SubqueryScalar: "", SubqueryExists: "EXISTS", SubqueryArray: "ARRAY", SubqueryAll: "ALL", SubqueryFirst: "FIRST", SubqueryLast: "LAST"}[x.Kind], x.Query)
 	case *LogicalExpr:
 		p.logic(x)
+	case *UnaryExpr:
+		if of, ok := x.X.(*Ident); ok && x.Op == "-" && of.Name == "Infinity" {
+			p.write("-Infinity")
+			return
+		}
+		p.write("(", x.Op, " ")
+		p.expr(x.X)
+		p.write(")")
 	default:
 		p.write("(")
 		p.operation(x)
@@ -278,9 +283,6 @@ func (p *printer) expr(x Expr) {
 // operation writes an operator and its operands.
 func (p *printer) operation(x Expr) {
 	switch x := x.(type) {
-	case *UnaryExpr:
-		p.write(x.Op, " ")
-		p.expr(x.X)
 	case *BinaryExpr:
 		p.expr(x.X)
 		p.write(" ", x.Op, " ")
