@@ -19,7 +19,7 @@ import (
 // second may only shrink.
 const (
 	planVectors    = 2501
-	planExceptions = 47
+	planExceptions = 34
 )
 
 // planVector is a query and what the service's planner answers.
