@@ -122,17 +122,17 @@ func (d *draft) renew(c *Container, gone []resource.PartitionID, made []resource
 	for _, id := range gone {
 		delete(since, id)
 	}
-	var heirs []resource.PartitionID
+	var ids []resource.PartitionID
 	for _, p := range made {
 		since[p.ID] = c.Version
-		heirs = append(heirs, p.ID)
+		ids = append(ids, p.ID)
 	}
 	c.Since = since
 	if err := d.putContainer(c); err != nil {
 		return err
 	}
 	t, _ := d.view.ThroughputOf(c)
-	divided, changed := t.Inherited(c.RID, gone, heirs)
+	divided, changed := t.Inherited(c.RID, gone, ids)
 	if !changed {
 		return nil
 	}
