@@ -17,7 +17,7 @@ import (
 type Replica interface {
 	// Write carries out one document write.
 	Write(ctx context.Context, w partition.Write) (partition.Written, error)
-	// Batch carries out several operations on documents of one key. Batch.Unity says what a
+	// Batch carries out several operations on documents of one key. Its Atomicity says what a
 	// refused operation means for the others.
 	Batch(ctx context.Context, b partition.Batch) (partition.Batched, error)
 	// Hold runs work as a transaction on the documents of one key. Other writes to the key
