@@ -352,7 +352,7 @@ func TestWaitingQueriesHoldNoMemory(t *testing.T) {
 	var now, peak atomic.Int64
 	e.turns.clock = func() time.Duration { // Each check of a worker reads it.
 		peak.Store(max(peak.Load(), e.memory.bytes()))
-		return time.Duration(now.Add(int64(100 * time.Microsecond)))
+		return time.Duration(now.Add(int64(20 * time.Microsecond)))
 	}
 	e.turns.processors = func() int { return 1 }
 	e.turns.held = 1 // of another request
