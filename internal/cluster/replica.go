@@ -20,9 +20,9 @@ type Replica interface {
 	// Batch carries out several operations on documents of one key. Its Atomicity says what a
 	// refused operation means for the others.
 	Batch(ctx context.Context, b partition.Batch) (partition.Batched, error)
-	// Hold runs work as a transaction on the documents of one key. Other writes to the key
+	// Transact runs work as a transaction on the documents of one key. Other writes to the key
 	// wait for its end.
-	Hold(ctx context.Context, h partition.Hold, work func(*partition.Holding) error) (partition.Held, error)
+	Transact(ctx context.Context, h partition.Transact, work func(*partition.LockedTransaction) error) (partition.Committed, error)
 	// Purge deletes all documents of a key, or of a prefix of one.
 	Purge(ctx context.Context, p partition.Purge) (partition.Purged, error)
 	// Read returns one document.
@@ -77,15 +77,15 @@ func (s *slot) Batch(ctx context.Context, b partition.Batch) (partition.Batched,
 	return done, err
 }
 
-func (s *slot) Hold(ctx context.Context, h partition.Hold, work func(*partition.Holding) error) (partition.Held, error) {
+func (s *slot) Transact(ctx context.Context, h partition.Transact, work func(*partition.LockedTransaction) error) (partition.Committed, error) {
 	s.writes.Add(1)
 	p, err := s.budget.admit(h.Meter)
 	if err != nil {
-		return partition.Held{LSN: s.partition.LSN()}, err
+		return partition.Committed{LSN: s.partition.LSN()}, err
 	}
-	held, err := s.partition.Hold(ctx, h, work)
+	committed, err := s.partition.Transact(ctx, h, work)
 	p.bill(h.EPK, &h.Key)
-	return held, err
+	return committed, err
 }
 
 func (s *slot) Read(ctx context.Context, r partition.Read) (partition.Found, error) {

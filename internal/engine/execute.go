@@ -79,14 +79,14 @@ func (e *Engine) execute(ctx context.Context, caller auth.Caller, req *ExecuteRe
 		}
 		var result script.Result
 		run := run{engine: e, container: container, key: key, meter: meter, out: &out.Result}
-		held, err := run.hold(ctx, how, func(host *host) (err error) {
+		committed, err := run.transact(ctx, how, func(host *host) (err error) {
 			meter.Add(runCharge)
 			result, err = program.Run(ctx, host, script.Request{Args: req.Args, Log: req.Log})
 			return err
 		})
-		out.Log = string(held.Settle([]byte(result.Log)))
+		out.Log = string(committed.Settle([]byte(result.Log)))
 		if err == nil && result.Body.IsDefined() {
-			out.Body = held.Settle(result.Body.Append(nil))
+			out.Body = committed.Settle(result.Body.Append(nil))
 		}
 		return true, err // A failed run has changed nothing, so it may run again.
 	})
@@ -113,23 +113,24 @@ type run struct {
 	out       *Result
 }
 
-// hold has the partition hold the key while work is done.
-func (r *run) hold(ctx context.Context, how reading, work func(*host) error) (partition.Held, error) {
+// transact locks the key in its partition, and commits the operations of work as one
+// effect.
+func (r *run) transact(ctx context.Context, how reading, work func(*host) error) (partition.Committed, error) {
 	epk := r.container.PartitionKey.Hash(r.key)
 	p := r.container.Ranges.Locate(epk).Value
 	replica, release, err := r.engine.node.Replica(ctx, r.container, p.ID)
 	if err != nil {
-		return partition.Held{}, err
+		return partition.Committed{}, err
 	}
 	defer release()
 	r.engine.visit(r.out, p.ID)
-	ask := partition.Hold{Generation: p.Generation, Key: r.key, EPK: epk, Session: how.requiredLSN(p), Meter: r.meter}
-	onHolding := func(h *partition.Holding) error {
-		return work(&host{run: r, holding: h, epk: epk})
+	ask := partition.Transact{Generation: p.Generation, Key: r.key, EPK: epk, Session: how.requiredLSN(p), Meter: r.meter}
+	inTransaction := func(h *partition.LockedTransaction) error {
+		return work(&host{run: r, tx: h, epk: epk})
 	}
-	held, err := retryBehind(ctx, &how, ask.Session, func() (partition.Held, error) { return replica.Hold(ctx, ask, onHolding) })
-	r.out.reached(p.ID, held.LSN)
-	return held, err
+	committed, err := retryBehind(ctx, &how, ask.Session, func() (partition.Committed, error) { return replica.Transact(ctx, ask, inTransaction) })
+	r.out.reached(p.ID, committed.LSN)
+	return committed, err
 }
 
 // triggered are the triggers of one write.
@@ -188,7 +189,7 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 	run := run{engine: e, container: container, key: w.Key, meter: w.Meter, out: &doc.Result}
 	var written partition.Written
 	var body []byte
-	held, err := run.hold(ctx, reading{}, func(host *host) (err error) {
+	committed, err := run.transact(ctx, reading{}, func(host *host) (err error) {
 		if err := host.pre(ctx, t, &w); err != nil {
 			return err
 		}
@@ -197,7 +198,7 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 				return err
 			}
 		}
-		written, err = host.holding.Do(ctx, partition.Operation{
+		written, err = host.tx.Do(ctx, partition.Operation{
 			Op: w.Op, ID: w.ID, Document: w.Document, Directive: w.Directive, IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
 		})
 		if err == nil {
@@ -208,8 +209,8 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 	if err != nil {
 		return err
 	}
-	etag := held.Settle([]byte(written.ETag))
-	doc.Body, doc.Created, doc.ETag = held.Settle(body), written.Created, resource.ETag(etag)
+	etag := committed.Settle([]byte(written.ETag))
+	doc.Body, doc.Created, doc.ETag = committed.Settle(body), written.Created, resource.ETag(etag)
 	return nil
 }
 
@@ -266,9 +267,9 @@ func (h *host) post(ctx context.Context, t triggered, w *partition.Write, body [
 
 // host carries out the operations of scripts on the documents of a key.
 type host struct {
-	run     *run
-	holding *partition.Holding
-	epk     partitionkey.EPK
+	run *run
+	tx  *partition.LockedTransaction
+	epk partitionkey.EPK
 }
 
 var _ script.Host = (*host)(nil)
@@ -286,7 +287,7 @@ func (h *host) Quota() (usage, quota string) {
 }
 
 // Room returns how many more versions the transaction may write.
-func (h *host) Room() int { return h.holding.Room() }
+func (h *host) Room() int { return h.tx.Room() }
 
 // Create creates a document.
 func (h *host) Create(ctx context.Context, w script.Write) (value.Value, error) {
@@ -338,7 +339,7 @@ func (h *host) id(t script.Target) (string, error) {
 	if err != nil || !rid.IsDocument() || rid.Container() != h.run.container.RID {
 		return "", status.NotFound()
 	}
-	id, found, err := h.holding.ID(rid.Number())
+	id, found, err := h.tx.ID(rid.Number())
 	if err == nil && !found {
 		err = status.NotFound()
 	}
@@ -346,7 +347,7 @@ func (h *host) id(t script.Target) (string, error) {
 }
 
 func (h *host) do(ctx context.Context, ask partition.Operation) (value.Value, error) {
-	written, err := h.holding.Do(ctx, ask)
+	written, err := h.tx.Do(ctx, ask)
 	if err != nil || written.Body == nil {
 		return value.Value{}, err
 	}
@@ -370,7 +371,7 @@ func (h *host) Read(ctx context.Context, t script.Target) (value.Value, error) {
 func (h *host) Delete(ctx context.Context, t script.Target) error {
 	id, err := h.id(t)
 	if err == nil {
-		_, err = h.holding.Do(ctx, partition.Operation{Op: partition.Delete, ID: id, IfMatch: resource.ETag(t.ETag)})
+		_, err = h.tx.Do(ctx, partition.Operation{Op: partition.Delete, ID: id, IfMatch: resource.ETag(t.ETag)})
 	}
 	return err
 }
@@ -424,7 +425,7 @@ func (h *host) page(ctx context.Context, req *QueryRequest, plan *query.Plan, at
 	rows := func(ctx context.Context, b query.Budget) (query.Page, error) {
 		memory.renew()
 		b.Late, b.Grow = worker, &memory
-		page, err := h.holding.Query(ctx, plan, b)
+		page, err := h.tx.Query(ctx, plan, b)
 		if err != nil && worker.fault != nil {
 			err = worker.fault
 		}

@@ -91,12 +91,12 @@ func TestDirectiveMerge(t *testing.T) {
 	n.check()
 }
 
-// A Holding's documents have the directive that its operation asked for, in the
+// A LockedTransaction's documents have the directive that its operation asked for, in the
 // store as well.
 func TestDirectiveHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
-	_, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+	_, err := w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 		_, err := h.Do(t.Context(), Operation{Op: Create, Directive: Exclude, Document: w.parse(`{"id":"1","pk":"p","n":1}`)})
 		return errors.Join(err, w.put(h, `{"id":"2","pk":"p","n":1}`))
 	})
@@ -170,10 +170,10 @@ func TestParseDirective(t *testing.T) {
 	}
 }
 
-// TestExpireHeld has a Holding meet documents that expire before it, under it and
+// TestExpireWhileLocked has a LockedTransaction meet documents that expire before it, under it and
 // after it: it does not find what has expired, an expired id is free, and a document
 // that expires while it works counts as deleted by another client.
-func TestExpireHeld(t *testing.T) {
+func TestExpireWhileLocked(t *testing.T) {
 	t.Parallel()
 	c := containerWith(t, 2, []string{"/pk"}, `{"indexingPolicy":null,"defaultTtl":-1}`)
 	c.Retention = testRetention
@@ -184,7 +184,7 @@ func TestExpireHeld(t *testing.T) {
 		}
 	}
 	w.clock.Add(10)
-	_, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+	_, err := w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 		if _, err := h.Do(t.Context(), Operation{Op: Fetch, ID: "before"}); status.CodeOf(err) != status.CodeNotFound {
 			t.Errorf("what has expired is read: %v", err)
 		}
@@ -193,7 +193,7 @@ func TestExpireHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+	_, err = w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 		if _, err := h.Do(t.Context(), Operation{Op: Replace, ID: "under", Document: w.parse(`{"id":"under","pk":"p","n":1}`)}); err != nil {
 			return err
 		}
@@ -201,9 +201,9 @@ func TestExpireHeld(t *testing.T) {
 		return nil
 	})
 	if status.CodeOf(err) != status.CodeRetryWith {
-		t.Errorf("what expired under the Holding is replaced: %v", err)
+		t.Errorf("what expired under the LockedTransaction is replaced: %v", err)
 	}
-	_, err = w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+	_, err = w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 		_, err := h.Do(t.Context(), Operation{Op: Replace, ID: "behind", Document: w.parse(`{"id":"behind","pk":"p","ttl":50}`)})
 		return err
 	})

@@ -20,9 +20,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Hold asks for a transaction on the documents of one full partition key that takes
+// Transact asks for a transaction on the documents of one full partition key that takes
 // longer than the writer can wait.
-type Hold struct {
+type Transact struct {
 	Generation resource.Generation // of the partition as the caller knows it
 
 	// Key is the full partition key, and EPK its hash. The caller has checked both.
@@ -33,8 +33,8 @@ type Hold struct {
 	Meter   *throughput.Meter // receives the charge of each operation
 }
 
-// Held is the result of a Hold.
-type Held struct {
+// Committed is the result of [Partition.Transact].
+type Committed struct {
 	LSN resource.LSN // of the effect, or of the state that was read; set with an error as well
 
 	mark  []byte           // beginning of the text of each provisional etag
@@ -42,14 +42,14 @@ type Held struct {
 	final []layout.Version // by the position of the provisional version in its effect
 }
 
-// Holding is a transaction over a locked key: other writes to the key wait, but
+// LockedTransaction is a transaction over a locked key: other writes to the key wait, but
 // readers, and writes to other keys, do not. Its operations see the results of those
 // before them and a snapshot with all earlier writes to the key. No one else sees them
 // before they are one effect.
 //
-// It belongs to the goroutine of the function that [Partition.Hold] calls, and ends
+// It belongs to the goroutine of the function that [Partition.Transact] calls, and ends
 // when that function returns.
-type Holding struct {
+type LockedTransaction struct {
 	p      *Partition
 	now    *published
 	lock   *keyLock
@@ -64,43 +64,43 @@ type Holding struct {
 	done []operation
 
 	// The partition has reserved the document numbers after the counter of tx, up to
-	// and including last, for the Holding.
+	// and including last, for the LockedTransaction.
 	last  uint64
 	chunk uint64 // size of the last reservation
 }
 
-// Hold calls work with a key locked. If work returns nil, Hold commits its operations
+// Transact calls work with a key locked. If work returns nil, Transact commits its operations
 // as one effect; otherwise it drops them and returns the error of work.
 //
 // The other errors are those of [Partition.Write]. RetryWith says that documents have
 // changed although the key was locked, for example because they have expired. There is
 // no effect then.
-func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) error) (Held, error) {
+func (p *Partition) Transact(ctx context.Context, ask Transact, work func(*LockedTransaction) error) (Committed, error) {
 	keys, err := p.newRequest(ask.Generation, ask.Key, ask.EPK, ask.Meter)
 	if err != nil {
-		return Held{LSN: p.LSN()}, err
+		return Committed{LSN: p.LSN()}, err
 	}
 	lock := p.intake.newLock(keys)
 	defer p.unlock(lock)
 	if err := p.seize(ctx, keys, lock); err != nil {
-		return Held{LSN: p.LSN()}, err
+		return Committed{LSN: p.LSN()}, err
 	}
 	now, err := p.acquire()
 	if err != nil {
-		return Held{}, err
+		return Committed{}, err
 	}
 	defer p.release(now)
 	if ask.Session > now.LSN {
-		return Held{LSN: now.LSN}, status.SessionNotAvailable()
+		return Committed{LSN: now.LSN}, status.SessionNotAvailable()
 	}
 	scope, err := p.own.Key.Prefix(ask.Key)
 	if err != nil {
-		return Held{LSN: now.LSN}, err
+		return Committed{LSN: now.LSN}, err
 	}
-	h := &Holding{p: p, now: now, lock: lock, keys: keys, scope: scope, meter: ask.Meter}
+	h := &LockedTransaction{p: p, now: now, lock: lock, keys: keys, scope: scope, meter: ask.Meter}
 	h.begin()
 	if err := work(h); err != nil {
-		return Held{LSN: now.LSN}, err
+		return Committed{LSN: now.LSN}, err
 	}
 	return h.commit(ctx)
 }
@@ -127,7 +127,7 @@ func (p *Partition) seize(ctx context.Context, keys *request, lock *keyLock) err
 
 // begin prepares the transaction. Its versions have a random LSN that no effect has,
 // until they get that of their effect.
-func (h *Holding) begin() {
+func (h *LockedTransaction) begin() {
 	h.writer.next = h.now.State
 	h.writer.next.LSN = resource.LSN(1<<63 | rand.Uint64()>>2) // One more is no overflow.
 	h.writer.next.Counter = 0
@@ -136,9 +136,9 @@ func (h *Holding) begin() {
 	h.tx.w = &h.writer
 }
 
-// Room returns the number of further versions that the Holding may make. It is zero
+// Room returns the number of further versions that the LockedTransaction may make. It is zero
 // when the bytes of the documents are near their limit.
-func (h *Holding) Room() int {
+func (h *LockedTransaction) Room() int {
 	if h.tx.written > writtenMax/4*3 {
 		return 0
 	}
@@ -146,10 +146,10 @@ func (h *Holding) Room() int {
 }
 
 // Do executes one operation, which must not be a Patch. The etag and the time in the
-// result are provisional: [Held.Settle] replaces them. Errors are those of
+// result are provisional: [Committed.Settle] replaces them. Errors are those of
 // [Partition.Write], and NotModified for a Fetch. An operation with an error has no
-// effect on the Holding.
-func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
+// effect on the LockedTransaction.
+func (h *LockedTransaction) Do(ctx context.Context, ask Operation) (Written, error) {
 	if ask.Op == Patch {
 		return Written{}, status.Unsupported("A patch in a script")
 	}
@@ -179,7 +179,7 @@ func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 
 // number reserves document numbers if there are none left: twice as many as the last
 // time, so that at most half of all are lost.
-func (h *Holding) number(ctx context.Context) error {
+func (h *LockedTransaction) number(ctx context.Context) error {
 	counter := &h.writer.next.Counter
 	if h.tx.started {
 		counter = &h.tx.next.Counter
@@ -211,7 +211,7 @@ func (h *Holding) number(ctx context.Context) error {
 }
 
 // ID returns the id of the document with a number, false if the key has none.
-func (h *Holding) ID(number uint64) (string, bool, error) {
+func (h *LockedTransaction) ID(number uint64) (string, bool, error) {
 	prefix := storage.DocumentKey(nil, h.keys.epk, h.keys.hash, "")
 	for i := range h.tx.edits {
 		if e := &h.tx.edits[i]; e.Number == number {
@@ -232,8 +232,8 @@ func (h *Holding) ID(number uint64) (string, bool, error) {
 }
 
 // Query returns a page of the rows of a plan over the documents of the key, as the
-// Holding has left them. Positions are those of [Partition.Query].
-func (h *Holding) Query(ctx context.Context, plan *query.Plan, b query.Budget) (query.Page, error) {
+// LockedTransaction has left them. Positions are those of [Partition.Query].
+func (h *LockedTransaction) Query(ctx context.Context, plan *query.Plan, b query.Budget) (query.Page, error) {
 	clip, overlaps := h.scope.Intersect(h.p.own.Range)
 	if !overlaps {
 		return query.Page{}, status.PartitionMoved(status.SubRangeGone)
@@ -253,8 +253,8 @@ func (h *Holding) Query(ctx context.Context, plan *query.Plan, b query.Budget) (
 	return page, err
 }
 
-// over returns a source of the documents as the Holding has left them.
-func (h *Holding) over(s *scan.Source) (query.Source, error) {
+// over returns a source of the documents as the LockedTransaction has left them.
+func (h *LockedTransaction) over(s *scan.Source) (query.Source, error) {
 	if len(h.tx.edits) == 0 {
 		return s.Face(), nil
 	}
@@ -275,17 +275,17 @@ func (h *Holding) over(s *scan.Source) (query.Source, error) {
 
 // commit makes the writer execute the operations again as one request, which passes the
 // gate if it is heavy. The lock is released as soon as they are evaluated.
-func (h *Holding) commit(ctx context.Context) (Held, error) {
-	held := Held{LSN: h.now.LSN}
+func (h *LockedTransaction) commit(ctx context.Context) (Committed, error) {
+	committed := Committed{LSN: h.now.LSN}
 	if len(h.done) == 0 {
-		return held, nil
+		return committed, nil
 	}
 	r := &request{epk: h.keys.epk, key: h.keys.key, hash: h.keys.hash, lock: h.lock, evaluated: make(chan struct{})}
 	r.operations = h.done
 	first := h.done[0].version
 	err := h.p.pass(ctx, r)
 	if err != nil {
-		return held, err
+		return committed, err
 	}
 	defer h.p.passed(r)
 	if err = h.p.enqueue(r); err == nil {
@@ -302,20 +302,20 @@ func (h *Holding) commit(ctx context.Context) (Held, error) {
 		err = changedMeanwhile()
 	}
 	if err != nil {
-		return held, err
+		return committed, err
 	}
 	h.p.served.writes.Add(1)
-	held.LSN, held.given = r.lsn, first.TS
+	committed.LSN, committed.given = r.lsn, first.TS
 	etag := first.NewETag()
-	held.mark = layout.AppendETag(nil, etag)[:markChars]
+	committed.mark = layout.AppendETag(nil, etag)[:markChars]
 	for i := range r.operations {
 		// By the position in the provisional etag. The final one can differ, because the
 		// deletion of an expired document takes a position as well.
 		place := int(h.done[i].version.Seq)
-		held.final = append(held.final, make([]layout.Version, max(0, place+1-len(held.final)))...)
-		held.final[place] = r.operations[i].version
+		committed.final = append(committed.final, make([]layout.Version, max(0, place+1-len(committed.final)))...)
+		committed.final[place] = r.operations[i].version
 	}
-	return held, nil
+	return committed, nil
 }
 
 func changedMeanwhile() error {
@@ -325,10 +325,10 @@ func changedMeanwhile() error {
 // markChars is the length of the LSN in the text of an etag.
 const markChars = len("00000000-0000-0000-")
 
-// Settle replaces the provisional etags of the Holding in a text by the final ones, and
+// Settle replaces the provisional etags of the LockedTransaction in a text by the final ones, and
 // the provisional times that follow them in complete documents. It overwrites text if
 // the times have the same length, which they have for the next 260 years.
-func (h *Held) Settle(text []byte) []byte {
+func (h *Committed) Settle(text []byte) []byte {
 	if len(h.mark) == 0 {
 		return text
 	}
@@ -356,7 +356,7 @@ func (h *Held) Settle(text []byte) []byte {
 }
 
 // settleTime replaces the time after the etag that ends at an offset.
-func (h *Held) settleTime(text []byte, at int, ts int64) []byte {
+func (h *Committed) settleTime(text []byte, at int, ts int64) []byte {
 	before := strconv.AppendInt([]byte(layout.TextAttachments), h.given, 10)
 	if ts == h.given || !bytes.HasPrefix(text[at:], before) {
 		return text

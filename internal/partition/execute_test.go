@@ -15,17 +15,17 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// hold works on the documents of one key.
-func (w *world) hold(ctx context.Context, key partitionkey.Key, meter *throughput.Meter, work func(*Holding) error) (Held, error) {
-	return w.partition.Load().Hold(ctx, Hold{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), Meter: meter}, work)
+// locked works on the documents of one key in a locked transaction.
+func (w *world) locked(ctx context.Context, key partitionkey.Key, meter *throughput.Meter, work func(*LockedTransaction) error) (Committed, error) {
+	return w.partition.Load().Transact(ctx, Transact{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), Meter: meter}, work)
 }
 
 func (w *world) keyOf(pk string) partitionkey.Key {
 	return w.container.Load().KeyOf(w.parse(fmt.Sprintf(`{"pk":%q}`, pk)))
 }
 
-// put creates a document in a Holding.
-func (w *world) put(h *Holding, doc string) error {
+// put creates a document in a LockedTransaction.
+func (w *world) put(h *LockedTransaction, doc string) error {
 	_, err := h.Do(context.Background(), Operation{Op: Create, Document: w.parse(doc)})
 	return err
 }
@@ -41,13 +41,13 @@ func (w *world) verify(t *testing.T) {
 	}
 }
 
-// TestHoldKeepsItsKey holds a key without an end: other keys are written, reads of
+// TestTransactKeepsItsKey holds a key without an end: other keys are written, reads of
 // the key show nothing of it, and a write of the key comes after it.
-func TestHoldKeepsItsKey(t *testing.T) {
+func TestTransactKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
 	behind := make(chan error, 1)
-	held, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+	committed, err := w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 		if err := w.put(h, `{"id":"x","pk":"p"}`); err != nil {
 			return err
 		}
@@ -71,8 +71,8 @@ func TestHoldKeepsItsKey(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || held.LSN != 21 {
-		t.Errorf("LSN %d, %v", held.LSN, err)
+	if err != nil || committed.LSN != 21 {
+		t.Errorf("LSN %d, %v", committed.LSN, err)
 	}
 	if err := <-behind; status.CodeOf(err) != status.CodeConflict {
 		t.Errorf("the write behind it gets %v", err)
@@ -83,9 +83,9 @@ func TestHoldKeepsItsKey(t *testing.T) {
 	w.verify(t)
 }
 
-// TestHoldOrder has several transactions hold one key, one after another. Each adds one
+// TestTransactOrder has several transactions hold one key, one after another. Each adds one
 // to what the one before has left.
-func TestHoldOrder(t *testing.T) {
+func TestTransactOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
 	if _, err := w.write(Create, w.parse(`{"id":"x","pk":"p","n":0}`), nil); err != nil {
@@ -97,7 +97,7 @@ func TestHoldOrder(t *testing.T) {
 		go func() {
 			var err error
 			for range rounds {
-				_, one := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+				_, one := w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 					old, err := h.Do(t.Context(), Operation{Op: Fetch, ID: "x"})
 					if err != nil {
 						return err
@@ -126,14 +126,14 @@ func TestHoldOrder(t *testing.T) {
 	w.verify(t)
 }
 
-// TestHoldAllOrNothing drops what a work does that fails or panics, and keeps what
+// TestTransactAllOrNothing drops what a work does that fails or panics, and keeps what
 // is acknowledged through a power failure.
-func TestHoldAllOrNothing(t *testing.T) {
+func TestTransactAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
 	stop := errors.New("stop")
 	for i := range 6 {
-		_, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+		_, err := w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 			for j := range 3 {
 				if err := w.put(h, fmt.Sprintf(`{"id":"%d-%d","pk":"p"}`, i, j)); err != nil {
 					return err
@@ -159,12 +159,12 @@ func TestHoldAllOrNothing(t *testing.T) {
 	w.verify(t)
 }
 
-// TestHoldLimits makes as many versions as a transaction may have, and one more.
-func TestHoldLimits(t *testing.T) {
+// TestTransactLimits makes as many versions as a transaction may have, and one more.
+func TestTransactLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, `{"indexingMode":"none"}`))
 	var meter throughput.Meter
-	_, err := w.hold(t.Context(), w.keyOf("p"), &meter, func(h *Holding) error {
+	_, err := w.locked(t.Context(), w.keyOf("p"), &meter, func(h *LockedTransaction) error {
 		for i := range versionsMax {
 			if room := h.Room(); room != versionsMax-i {
 				t.Fatalf("room for %d behind %d", room, i)
@@ -184,14 +184,14 @@ func TestHoldLimits(t *testing.T) {
 	w.verify(t)
 }
 
-// TestHoldWhileClosing closes a partition whose key is held: neither the work nor
+// TestTransactWhileClosing closes a partition with a locked key: neither the work nor
 // who waits for the key has an effect.
-func TestHoldWhileClosing(t *testing.T) {
+func TestTransactWhileClosing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
 	p := w.partition.Load()
 	closed, behind := make(chan error, 1), make(chan error, 1)
-	_, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+	_, err := w.locked(t.Context(), w.keyOf("p"), nil, func(h *LockedTransaction) error {
 		if err := w.put(h, `{"id":"x","pk":"p"}`); err != nil {
 			return err
 		}
@@ -226,12 +226,12 @@ func TestHoldWhileClosing(t *testing.T) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	given := layout.Version{LSN: 1<<63 | 12345, Ordinal: 2, TS: 999_999_999}
-	held := Held{given: given.TS}
+	committed := Committed{given: given.TS}
 	for i := range 3 {
-		held.final = append(held.final, layout.Version{LSN: 7, Ordinal: 2, Seq: uint32(i), TS: 1_000_000_000})
+		committed.final = append(committed.final, layout.Version{LSN: 7, Ordinal: 2, Seq: uint32(i), TS: 1_000_000_000})
 	}
 	etag := given.NewETag()
-	held.mark = layout.AppendETag(nil, etag)[:markChars]
+	committed.mark = layout.AppendETag(nil, etag)[:markChars]
 	text := func(v layout.Version) string { return strings.Trim(string(layout.ETagOf(v.NewETag())), `"`) }
 	at := func(seq uint32, lsn resource.LSN, ts int64) string {
 		return text(layout.Version{LSN: lsn, Ordinal: 2, Seq: seq, TS: ts})
@@ -244,10 +244,10 @@ func TestSettle(t *testing.T) {
 		{at(0, given.LSN, given.TS) + at(1, given.LSN, given.TS), at(0, 7, 1_000_000_000) + at(1, 7, 1_000_000_000)},
 		{at(3, given.LSN, given.TS), at(3, given.LSN, given.TS)}, // of no version
 		{at(1, 8, given.TS), at(1, 8, given.TS)},                 // of another effect
-		{string(held.mark) + "0000", string(held.mark) + "0000"},
-		{string(held.mark) + "zzzz-zzzzzzzzzzzz", string(held.mark) + "zzzz-zzzzzzzzzzzz"},
+		{string(committed.mark) + "0000", string(committed.mark) + "0000"},
+		{string(committed.mark) + "zzzz-zzzzzzzzzzzz", string(committed.mark) + "zzzz-zzzzzzzzzzzz"},
 	} {
-		if got := string(held.Settle([]byte(c.given))); got != c.want {
+		if got := string(committed.Settle([]byte(c.given))); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.given, got, c.want)
 		}
 	}

@@ -334,7 +334,7 @@ const heavyDocument = 2 * heavyMin / termWeight
 // hugeHold holds the key of a huge document of an id, and upserts the document.
 func hugeHold(ctx context.Context, w *world, id string, terms int, round uint64, during func()) error {
 	doc := hugeDocument(id, terms, round).With("b", value.Int(1))
-	_, err := w.hold(ctx, w.container.Load().KeyOf(doc), nil, func(h *Holding) error {
+	_, err := w.locked(ctx, w.container.Load().KeyOf(doc), nil, func(h *LockedTransaction) error {
 		_, err := h.Do(ctx, Operation{Op: Upsert, Document: doc})
 		if during != nil {
 			during()
@@ -458,7 +458,7 @@ func TestHugeBatchIsEvaluatedAside(t *testing.T) {
 		return err
 	}
 	script := func(ctx context.Context, round uint64) error {
-		_, err := w.hold(ctx, key, nil, func(h *Holding) error {
+		_, err := w.locked(ctx, key, nil, func(h *LockedTransaction) error {
 			for i, id := range []string{"h", "i"} {
 				if _, err := h.Do(t.Context(), Operation{Op: Upsert, Document: document(id, round+uint64(i))}); err != nil {
 					return err

@@ -341,7 +341,7 @@ func TestPurgeWhileHeld(t *testing.T) {
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	w.fill(t, "x", 0, 2)
 	key := tenant("x").Append(partitionkey.Number(1))
-	_, err := w.hold(t.Context(), key, nil, func(h *Holding) error {
+	_, err := w.locked(t.Context(), key, nil, func(h *LockedTransaction) error {
 		if _, err := h.Do(t.Context(), Operation{Op: Replace, ID: "1", Document: w.parse(`{"id":"1","a":"x","b":1,"n":1}`)}); err != nil {
 			return err
 		}
@@ -352,7 +352,7 @@ func TestPurgeWhileHeld(t *testing.T) {
 		t.Errorf("who holds the key gets %v", err)
 	}
 	waits := make(chan error, 1)
-	_, err = w.hold(t.Context(), key, nil, func(h *Holding) error {
+	_, err = w.locked(t.Context(), key, nil, func(h *LockedTransaction) error {
 		if err := w.put(h, `{"id":"1","a":"x","b":1,"n":2}`); err != nil {
 			return err
 		}

@@ -24,12 +24,12 @@ import (
 // transaction to the last one, and so one place in the feed. The versions between them
 // have their own etags, and no rows.
 //
-// A transaction belongs to the writer, which reuses it, or to a [Holding], which never
-// commits it.
+// A transaction belongs to the writer, which reuses it, or to a [LockedTransaction],
+// which never commits it.
 type transaction struct {
 	p   *Partition
 	now *published
-	w   *writer // overlay and scratch: those of the partition, or of a Holding
+	w   *writer // overlay and scratch: those of the partition, or of a LockedTransaction
 
 	epk  partitionkey.EPK
 	key  []byte // canonical

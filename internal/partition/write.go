@@ -299,7 +299,7 @@ type request struct {
 	answerMax  int // bytes of the documents in the answer; 0 is no limit
 	meter      *throughput.Meter
 	allowance  allowance            // for conditions, in the caller's goroutine
-	lock       *keyLock             // of the Holding that makes the request; nil if none does
+	lock       *keyLock             // of the LockedTransaction that makes the request; nil if none does
 	aside      func(*request) error // the writer calls it instead of the operations; may be nil
 
 	passing *passing // at the gate; nil for a light request
@@ -331,7 +331,7 @@ type operation struct {
 	ahead     *ahead // of a heavy write; nil if the writer computes the change
 	silent    bool   // the answer has no document
 	expires   bool   // the Delete deletes the document only if it is hidden
-	number    uint64 // expected number, from a Holding, which sets created as well; or 0
+	number    uint64 // expected number, from a LockedTransaction, which sets created as well; or 0
 
 	// Set by the writer, except for an err that does not depend on what is stored.
 	err     error

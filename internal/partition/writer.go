@@ -160,7 +160,7 @@ func (p *Partition) restart() {
 	p.writer.keeping = keeping{}
 	p.writer.catalog = 0 // The effect that recorded it may be lost.
 	if now := p.states.current.Load(); now != nil {
-		counter := p.writer.next.Counter // A Holding may have numbers up to it.
+		counter := p.writer.next.Counter // A LockedTransaction may have numbers up to it.
 		p.writer.next = now.State
 		p.writer.next.Counter = max(p.writer.next.Counter, counter)
 	}
