@@ -313,18 +313,23 @@ func TestFeedsWaitForTurns(t *testing.T) {
 }
 
 // The work that a query drops when it waits for its first turn is not charged: here
-// that of some partitions, after which the query needs a turn.
+// that of the partitions that it has read before it needs a turn.
 func TestDroppedWorkIsNotCharged(t *testing.T) {
 	t.Parallel()
 	e, link, _ := unindexed(t)
 	req := QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c WHERE c.n = 2", Cross: true}
+	var now, calls, step atomic.Int64
+	e.turns.clock = func() time.Duration {
+		calls.Add(1)
+		return time.Duration(now.Add(step.Load()))
+	}
+	e.turns.processors = func() int { return 1 }
+	calls.Store(0)
 	page, err := e.Query(t.Context(), auth.Owner(), req)
 	if err != nil || page.Charge == 0 {
 		t.Fatalf("%v, %v", page.Charge, err)
 	}
-	var now atomic.Int64
-	e.turns.clock = func() time.Duration { return time.Duration(now.Add(int64(20 * time.Microsecond))) }
-	e.turns.processors = func() int { return 1 }
+	step.Store(int64(2*freeTime) / calls.Load()) // The free time ends in the middle.
 	e.turns.mu.Lock()
 	e.turns.held = 1 // of another request
 	e.turns.mu.Unlock()

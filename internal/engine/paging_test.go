@@ -421,8 +421,10 @@ func TestDocumentByRID(t *testing.T) {
 // name and the one by RID, the answer is 429 and never 404.
 func TestDocumentByRIDIsThrottled(t *testing.T) {
 	t.Parallel()
+	var clock clock // The node reads it, too.
 	now := time.Unix(1_700_000_000, 0)
-	w := newWorld(t, func(c *engine.Config) { c.Now = func() time.Time { return now } })
+	clock.set(now)
+	w := newWorld(t, func(c *engine.Config) { c.Now = clock.now })
 	w.throttling = cluster.Throttling{Enforcement: cluster.EnforceOn}
 	w.reopen(t)
 	link := w.container(t, 1, "/pk")
@@ -435,6 +437,7 @@ func TestDocumentByRIDIsThrottled(t *testing.T) {
 	codes := map[status.Code]int{}
 	for spent := budget - 5; spent <= budget; spent++ {
 		now = now.Add(10 * time.Second)
+		clock.set(now)
 		for range spent {
 			if _, err := w.Read(t.Context(), caller, named); err != nil {
 				t.Fatal(err)
