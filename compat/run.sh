@@ -8,7 +8,8 @@
 # README, all four SDKs while partitions split, Java's change feed processor while they
 # split and merge, and the emulator tests that ship inside the Go SDK. Needs Go,
 # Node.js, Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903
-# of this machine free. The SDKs come through npm, pip and Maven as they are configured
+# of this machine free; the .NET programs run where dotnet is installed or CSRUN names a
+# program that runs C# files, and are left out, with a line, elsewhere. The SDKs come through npm, pip and Maven as they are configured
 # here; what these have cached is not fetched again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -192,6 +193,16 @@ split_processor() {
 	return $failed
 }
 
+run_dotnet() { # with dotnet, or with the program that CSRUN names
+	if [ -n "${CSRUN-}" ]; then
+		"$CSRUN" compat/dotnet/paging.cs -- $http
+	elif command -v dotnet >/dev/null; then
+		dotnet run --project compat/dotnet --artifacts-path "$work/dotnet" -- $http
+	else
+		echo "not run: there is neither dotnet nor CSRUN"
+	fi
+}
+
 certify() { # certify NAME: has the clients trust the server of that name
 	"$work/decan" cert --data "$work/$1" --out "$ca" 2>/dev/null
 	rm -f "$trust"
@@ -218,6 +229,7 @@ start js run_js
 start python run_python
 start python-aio run_python_aio
 start java run_java
+start dotnet run_dotnet
 finish
 [ -z "${refused-}" ]
 stop

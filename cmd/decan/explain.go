@@ -33,7 +33,8 @@ type explanation struct {
 		Ranges  []string `json:"ranges"`
 	} `json:"partitions"`
 	Indexes struct {
-		Utilized, Potential indexList
+		Utilized  indexList `json:"UtilizedIndexes"`
+		Potential indexList `json:"PotentialIndexes"`
 	} `json:"indexes"`
 	Estimated *int64  `json:"estimatedDocuments"`
 	Retrieved int64   `json:"retrievedDocuments"`

@@ -19,8 +19,8 @@ func TestExplanationPrints(t *testing.T) {
 		`,"indexHits":1`:          "read         3 documents, 1 of them found by the index\n",
 		`,"estimatedDocuments":1`: "estimated    1 document\n",
 
-		`,"indexes":{"Utilized":{"SingleIndexes":[{"IndexSpec":"/a/?"}],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"]}]}}`: "indexes      /a/?, (/a ASC, /b DESC)\n",
-		`,"indexes":{"Potential":{"SingleIndexes":[{"IndexSpec":"/a/?","IndexImpactScore":"High"},{"IndexSpec":"/b/?"}]}}`:          "would help   /a/?, /b/?\n",
+		`,"indexes":{"UtilizedIndexes":{"SingleIndexes":[{"IndexSpec":"/a/?"}],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"]}]}}`: "indexes      /a/?, (/a ASC, /b DESC)\n",
+		`,"indexes":{"PotentialIndexes":{"SingleIndexes":[{"IndexSpec":"/a/?","IndexImpactScore":"High"},{"IndexSpec":"/b/?"}]}}`:          "would help   /a/?, /b/?\n",
 	} {
 		var e explanation
 		text := `{"text":"plan\n","partitions":{"total":2,"visited":[0],"ranges":["[,FF)"]},"retrievedDocuments":3,"returnedRows":1,"requestCharge":2.5,"milliseconds":2,"complete":true` + member + `}`

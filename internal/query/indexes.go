@@ -22,8 +22,8 @@ type IndexUse struct {
 // metrics.
 func (u IndexUse) Value() value.Value {
 	return value.Object([]value.Member{
-		{Name: "Utilized", Value: indexLists(u.Single, u.Composite, false)},
-		{Name: "Potential", Value: indexLists(u.PotentialSingle, u.PotentialComposite, true)},
+		{Name: "UtilizedIndexes", Value: indexLists(u.Single, u.Composite, false)},
+		{Name: "PotentialIndexes", Value: indexLists(u.PotentialSingle, u.PotentialComposite, true)},
 	})
 }
 
