@@ -237,6 +237,9 @@ func (x *Index) addTuple(text string, path resource.IndexPath, r rule) error {
 // member.
 func (w *walker) tuple(doc value.Value, t *tuple) {
 	for _, item := range w.at(doc, t.array).Items() {
+		if w.stopped != nil {
+			return
+		}
 		if !t.members[0].at(item).IsDefined() {
 			continue
 		}

@@ -162,7 +162,7 @@ func (w *walker) spatialTop(doc value.Value, x *Index) {
 // spatial adds the terms of the geometries at and below v, whose place is s.
 func (w *walker) spatial(v value.Value, s pathState, n *spatialNode, inherited *spatialIndex) {
 	below, here := n.decide(inherited)
-	if below == nil && here == nil && (n == nil || n.children == nil) {
+	if w.stopped != nil || below == nil && here == nil && (n == nil || n.children == nil) {
 		return
 	}
 	switch v.Kind() {

@@ -255,10 +255,13 @@ func (w *walker) special(doc value.Value, x *Index) {
 	for i := range x.tuples {
 		w.tuple(doc, &x.tuples[i])
 	}
-	if x.spatial != nil {
+	if x.spatial != nil && w.stopped == nil {
 		w.spatialTop(doc, x)
 	}
 	for i := range x.texts {
+		if w.stopped != nil {
+			return
+		}
 		w.text(doc, &x.texts[i])
 	}
 }
