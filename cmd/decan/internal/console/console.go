@@ -51,7 +51,7 @@ func PrintJSON(out io.Writer, value any) error {
 }
 
 // Counted writes a number of things: "1 document", "1,234 documents".
-func Counted(n int64, noun string) string {
+func Counted[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -59,7 +59,7 @@ func Counted(n int64, noun string) string {
 }
 
 // Grouped writes a number with a comma between thousands.
-func Grouped(n int64) string {
+func Grouped[N int | int64](n N) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]

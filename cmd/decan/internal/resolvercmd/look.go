@@ -289,9 +289,9 @@ func movementOf(before, after *resolver.Routing, keys iter.Seq[resolver.Key]) sa
 }
 
 func (m *sampleMovement) print(table io.Writer) {
-	fmt.Fprintf(table, "keys\t%d of %d move, %s; %d have no target\n", m.Moved, m.Keys, percent(float64(m.Moved), float64(m.Keys)), m.Unrouted)
+	fmt.Fprintf(table, "keys\t%s of %s move, %s; %s have no target\n", console.Grouped(m.Moved), console.Grouped(m.Keys), percent(float64(m.Moved), float64(m.Keys)), console.Grouped(m.Unrouted))
 	for _, p := range m.Pairs {
-		fmt.Fprintf(table, "  %s to %s\t%d, %s\n", p.From, p.To, p.Keys, percent(float64(p.Keys), float64(m.Keys)))
+		fmt.Fprintf(table, "  %s to %s\t%s, %s\n", p.From, p.To, console.Grouped(p.Keys), percent(float64(p.Keys), float64(m.Keys)))
 	}
 }
 
@@ -311,9 +311,9 @@ func (r *planReport) print(out io.Writer, sampled bool) error {
 		if ring.Scheme != "" {
 			name += " " + ring.Scheme
 		}
-		fmt.Fprintf(table, "%s\t%d of %d segments move, %s of the ring\n", name, ring.Moved, ring.Segments, percent(ring.Share, 1))
+		fmt.Fprintf(table, "%s\t%s of %s move, %s of the ring\n", name, console.Grouped(ring.Moved), console.Counted(ring.Segments, "segment"), percent(ring.Share, 1))
 		for _, p := range ring.Pairs {
-			fmt.Fprintf(table, "  %s to %s\t%d, %s\n", p.From, p.To, p.Segments, percent(p.Share, 1))
+			fmt.Fprintf(table, "  %s to %s\t%s, %s\n", p.From, p.To, console.Grouped(p.Segments), percent(p.Share, 1))
 		}
 	}
 	if !sampled && len(r.Rings) == 0 {

@@ -207,7 +207,7 @@ func summarize(out io.Writer, p azcosmos.Progress) error {
 
 // figures returns the counts of a move in one line.
 func figures(p azcosmos.Progress) string {
-	return fmt.Sprintf("%d copied, %d repaired, %d deleted, %.2f RU", p.Copied, p.Repaired, p.Deleted, p.Charge)
+	return fmt.Sprintf("%s copied, %s repaired, %s deleted, %.2f RU", console.Grouped(p.Copied), console.Grouped(p.Repaired), console.Grouped(p.Deleted), p.Charge)
 }
 
 // moveMeter shows the progress of a move: on a terminal as a bar that is redrawn,
@@ -306,7 +306,9 @@ func (c *verifyCommand) Run(io console.Streams) error {
 	defer connected.live.Close()
 	var onPage func(string, int64)
 	if console.IsTerminal(io.Err) {
-		onPage = func(target string, read int64) { fmt.Fprintf(io.Err, "\r\x1b[K%s: %d", target, read) }
+		onPage = func(target string, read int64) {
+			fmt.Fprintf(io.Err, "\r\x1b[K%s: %s", target, console.Counted(read, "item"))
+		}
 	}
 	audit, err := connected.client.Audit(ctx, onPage)
 	if onPage != nil {
@@ -348,19 +350,19 @@ func printAudit(out io.Writer, audit azcosmos.Audit) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "container\titems\thash")
 	for _, found := range audit.Containers {
-		fmt.Fprintf(table, "%s\t%d\t%016x", found.Target, found.All.Items, found.All.Hash)
+		fmt.Fprintf(table, "%s\t%s\t%016x", found.Target, console.Grouped(found.All.Items), found.All.Hash)
 		if found.Unrouted > 0 {
-			fmt.Fprintf(table, "\t%d of them without a target, such as %q", found.Unrouted, found.Example)
+			fmt.Fprintf(table, "\t%s of them without a target, such as %q", console.Grouped(found.Unrouted), found.Example)
 		}
 		fmt.Fprintln(table)
 	}
-	fmt.Fprintf(table, "all, each once\t%d\t%016x\n", audit.Total.Items, audit.Total.Hash)
+	fmt.Fprintf(table, "all, each once\t%s\t%016x\n", console.Grouped(audit.Total.Items), audit.Total.Hash)
 	for _, pair := range audit.Pairs {
 		verdict := "equal"
 		if !pair.Equal() {
 			verdict = fmt.Sprintf("not equal in phase %s", audit.Phase)
 		}
-		fmt.Fprintf(table, "%s to %s\t%d and %d\t%s\n", pair.From, pair.To, pair.Items.Items, pair.Copies.Items, verdict)
+		fmt.Fprintf(table, "%s to %s\t%s and %s\t%s\n", pair.From, pair.To, console.Grouped(pair.Items.Items), console.Grouped(pair.Copies.Items), verdict)
 	}
 	return table.Flush()
 }
@@ -482,13 +484,13 @@ func printProgress(out io.Writer, p *azcosmos.Progress, move *resolver.Move) {
 	}
 	fmt.Fprintf(out, "%s\t%s\n", name, figures(*p))
 	for _, pair := range p.Pairs {
-		fmt.Fprintf(out, "  %s to %s\t%s compared, %d missing, %d different, %d surplus\n", pair.From, pair.To, console.Counted(pair.Items, "item"), pair.Missing, pair.Different, pair.Surplus)
+		fmt.Fprintf(out, "  %s to %s\t%s compared, %s missing, %s different, %s surplus\n", pair.From, pair.To, console.Counted(pair.Items, "item"), console.Grouped(pair.Missing), console.Grouped(pair.Different), console.Grouped(pair.Surplus))
 	}
 	if move == nil || move.ID != p.Move {
 		return
 	}
 	for _, scan := range p.Scans {
-		state := fmt.Sprintf("%d seen", scan.Seen)
+		state := console.Grouped(scan.Seen) + " seen"
 		if scan.Done {
 			state += ", done"
 		}

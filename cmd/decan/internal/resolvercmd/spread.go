@@ -113,10 +113,10 @@ func (r *spreadReport) print(out io.Writer) error {
 		if weighted {
 			name += fmt.Sprintf("\tweight %v", t.Weight)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", name, t.Keys, percent(t.Share, 1), bar(float64(t.Keys), float64(most), spreadBar))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, console.Grouped(t.Keys), percent(t.Share, 1), bar(float64(t.Keys), float64(most), spreadBar))
 	}
 	errs := []error{table.Flush()}
-	_, err := fmt.Fprintf(out, "%s, %d without a target; fullest %.2f of the mean, Gini %.3f\n", console.Counted(int64(r.Keys), "key"), r.Unrouted, r.MaxToMean, r.Gini)
+	_, err := fmt.Fprintf(out, "%s, %s without a target; fullest %.2f of the mean, Gini %.3f\n", console.Counted(r.Keys, "key"), console.Grouped(r.Unrouted), r.MaxToMean, r.Gini)
 	errs = append(errs, err)
 	for _, ring := range r.Rings {
 		errs = append(errs, ring.print(out))
@@ -307,7 +307,7 @@ func (p *rangePicture) print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, titled("ranges", p.Scheme))
 	for _, r := range p.Ranges {
-		fmt.Fprintf(table, "  %s\t%s\t%d\t%s\n", interval(r.RangeSpec), r.Target, r.Keys, bar(float64(r.Keys), float64(most), spreadBar))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", interval(r.RangeSpec), r.Target, console.Grouped(r.Keys), bar(float64(r.Keys), float64(most), spreadBar))
 	}
 	return table.Flush()
 }
