@@ -86,14 +86,9 @@ func compares(op string, a, b value.Value) truth {
 	return truthOf(op[0] == '<' && c < 0 || op[0] == '>' && c > 0 || len(op) == 2 && c == 0)
 }
 
-// within is BETWEEN: unknown if a type differs, whatever the comparison with the
-// other bound gives.
+// within is BETWEEN: no if one comparison is, whatever the other one gives.
 func within(v, low, high value.Value) truth {
-	above, below := compares(">=", v, low), compares("<=", v, high)
-	if above == unknown || below == unknown {
-		return unknown
-	}
-	return min(above, below)
+	return min(compares(">=", v, low), compares("<=", v, high))
 }
 
 // among is IN.

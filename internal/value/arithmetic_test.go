@@ -1,0 +1,67 @@
+package value
+
+import (
+	"math"
+	"testing"
+)
+
+// TestArithmetic shows which results stay integers, by their texts.
+func TestArithmetic(t *testing.T) {
+	t.Parallel()
+	const big = 1<<53 + 1
+	for name, c := range map[string]struct {
+		got  Value
+		want string
+	}{
+		"sum":                     {Add(Int(big), Int(1)), "9007199254740994"},
+		"sum overflows":           {Add(Int(math.MaxInt64), Int(1)), "9.2233720368547758e+18"},
+		"sum underflows":          {Add(Int(math.MinInt64), Int(-1)), "-9.2233720368547758e+18"},
+		"sum with a double":       {Add(Double(1), Int(big)), "9007199254740992"},
+		"sum with no number":      {Add(Int(1), String("a")), ""},
+		"difference":              {Subtract(Int(big), Int(-1)), "9007199254740994"},
+		"difference overflows":    {Subtract(Int(0), Int(math.MinInt64)), "9.2233720368547758e+18"},
+		"least difference":        {Subtract(Int(-1), Int(math.MinInt64)), "9223372036854775807"},
+		"product":                 {Multiply(Int(3037000500), Int(3037000499)), "9223372033963249500"},
+		"product overflows":       {Multiply(Int(3037000500), Int(3037000500)), "9.22337203700025e+18"},
+		"negative product":        {Multiply(Int(math.MinInt64), Int(1)), "-9223372036854775808"},
+		"product of the least":    {Multiply(Int(math.MinInt64), Int(-1)), "9.2233720368547758e+18"},
+		"quotient":                {Divide(Int(18014398509481986), Int(2)), "9007199254740993"},
+		"quotient with remainder": {Divide(Int(7), Int(2)), "3.5"},
+		"quotient of the least":   {Divide(Int(math.MinInt64), Int(-1)), "9.2233720368547758e+18"},
+		"division by zero":        {Divide(Int(-1), Int(0)), "-Infinity"},
+		"remainder":               {Modulo(Int(-big), Int(10)), "-3"},
+		"remainder by zero":       {Modulo(Int(1), Int(0)), "NaN"},
+		"negation":                {Negate(Int(big)), "-9007199254740993"},
+		"negation of the least":   {Negate(Int(math.MinInt64)), "-9223372036854775808"},
+		"negated string":          {Negate(String("a")), ""},
+		"integral double":         {Double(1e16), "10000000000000000"},
+		"large integral double":   {Double(1e17), "1e+17"},
+		"large integer":           {Int(1e17), "100000000000000000"},
+		"17 digits":               {Array([]Value{Add(Double(0.1), Double(0.2))}), "[0.30000000000000004]"},
+		"15 digits":               {Double(1e-7), "1e-07"},
+	} {
+		if got := string(c.got.AppendText(nil)); got != c.want {
+			t.Errorf("%s is %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestDouble shows that the mark of a result does not make another value of it.
+func TestDouble(t *testing.T) {
+	t.Parallel()
+	marked, plain := Double(1<<53), Int(1<<53)
+	if !Equal(marked, plain) || Compare(marked, plain) != 0 || marked.JSON() != plain.JSON() || string(AppendKey(nil, marked)) != string(AppendKey(nil, plain)) {
+		t.Error("the values differ")
+	}
+	if _, ok := marked.Int64(); !ok {
+		t.Error("the marked value is no integer of 64 bits")
+	}
+	for v, want := range map[float64]bool{1<<53 - 1: true, 1 << 53: false, -(1<<53 - 1): true, 1.5: false} {
+		if _, ok := Double(v).Integer(); ok != want {
+			t.Errorf("Integer of %g is %t", v, ok)
+		}
+	}
+	if _, ok := plain.Integer(); !ok {
+		t.Error("2^53 is no integer")
+	}
+}
