@@ -405,7 +405,7 @@ func FuzzWrite(f *testing.F) {
 	})
 }
 
-// A document of 1 KB: reading and writing it, beside parsing its text.
+// A document of 1 KB: reading and writing it, next to parsing its text.
 func BenchmarkDocument(b *testing.B) {
 	text := fmt.Appendf(nil, `{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","TenantId":"Contoso","UserId":"Alice","SessionId":"0001","at":"2026-11-23T10:00:00Z","n":12345,"price":12.5,"tags":["a","b","c"],"pad":%q}`, strings.Repeat("The quick brown fox. ", 40))
 	binary, err := Append(nil, text)

@@ -19,7 +19,7 @@ import (
 // and bytes become plain numbers and strings.
 func AppendText(dst, src []byte, limit int) (text, rest []byte, err error) {
 	if !Is(src) {
-		return dst, src, invalid(0, "no binary document")
+		return dst, src, invalid(0, "not a binary document")
 	}
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
@@ -190,7 +190,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, bits)
 }
 
-// take returns size bytes that begin skip bytes after the marker, and moves behind
+// take returns size bytes that begin skip bytes after the marker, and moves past
 // them.
 func (r *reader) take(skip, size, end int) ([]byte, error) {
 	if size > end-r.at-skip {
@@ -270,7 +270,7 @@ func (r *reader) array(marker byte, end, depth int) error {
 	return nil
 }
 
-// enter moves behind the head of an array or an object and returns its end. Kinds
+// enter moves past the head of an array or an object and returns its end. Kinds
 // are 0 for an empty one, 1 for one item, then those with a length of 1, 2 and 4
 // bytes, and those with a number of items after the length, which is not needed.
 func (r *reader) enter(kind byte, end int) (int, error) {

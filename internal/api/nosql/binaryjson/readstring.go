@@ -28,7 +28,7 @@ func (r *reader) string(end int) ([]byte, error) {
 	case marker >= dictionary && marker < 0x68:
 		return nil, invalid(r.at, "a string of a dictionary")
 	}
-	return nil, invalid(r.at, "no string")
+	return nil, invalid(r.at, "not a string")
 }
 
 // systemBytes is systemTable in bytes.
@@ -61,7 +61,7 @@ func (r *reader) reference(size, end int) ([]byte, error) {
 		return nil, err
 	}
 	if to >= len(r.src) || r.src[to] < short || r.src[to] > string4 {
-		return nil, invalid(r.at, "a reference to what is no string")
+		return nil, invalid(r.at, "a reference that is not to a string")
 	}
 	back := r.at + 1 + size
 	r.at = to

@@ -113,7 +113,7 @@ func (w *writer) value(depth int) error {
 		if err != nil {
 			return err
 		}
-		w.value1(text, depth)
+		w.stringValue(text, depth)
 		return nil
 	case 't':
 		return w.word("true", yes)

@@ -33,8 +33,8 @@ func (w *writer) name(text []byte, depth int) {
 	w.plain(text)
 }
 
-// value1 writes a string that is a value.
-func (w *writer) value1(text []byte, depth int) {
+// stringValue writes a string that is a value.
+func (w *writer) stringValue(text []byte, depth int) {
 	if marker, ok := systemMarkers[string(text)]; ok {
 		w.out = append(w.out, marker)
 		return
