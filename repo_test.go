@@ -70,7 +70,7 @@ cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/interna
 var libraries = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":      {"internal/storage", "internal/storage/storagetest"},
 	"github.com/golang-jwt/jwt/v5":          {"internal/auth"},
-	"github.com/twmb/murmur3":               {"partitionkey", "internal/query"},
+	"github.com/twmb/murmur3":               {"partitionkey", "internal/value"},
 	"github.com/alecthomas/kong":            {"cmd/decan"},
 	"github.com/KimMachineGun/automemlimit": {"cmd/decan"},
 	"github.com/golang/geo":                 {"internal/geo"},

@@ -77,7 +77,7 @@ func TestSlotArrows(t *testing.T) {
 			case moveClose:
 				s.holders, s.dropping = 0, state == slotHeld
 			}
-			got := state
+			var got slotState
 			if refused(func() { n.moveLocked(s, move) }) {
 				got = 0
 			} else {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -166,7 +165,7 @@ func ordered(docs []stored, keys []sortKey) []stored {
 	docs = slices.Clone(docs)
 	slices.SortFunc(docs, func(a, b stored) int {
 		for _, key := range keys {
-			if c := query.CompareItems(key.of(a.value), key.of(b.value)); c != 0 {
+			if c := value.CompareOrder(key.of(a.value), key.of(b.value)); c != 0 {
 				return turned(c, key.desc)
 			}
 		}

@@ -264,7 +264,7 @@ func clientOrder(rows, ways []value.Value) []value.Value {
 	slices.SortStableFunc(rows, func(a, b value.Value) int {
 		for i := range ways {
 			item := func(v value.Value) value.Value { return v.Get("orderByItems").Index(i).Get("item") }
-			if c := CompareItems(item(a), item(b)); c != 0 {
+			if c := value.CompareOrder(item(a), item(b)); c != 0 {
 				return c * sign(i)
 			}
 		}

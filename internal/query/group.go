@@ -166,7 +166,7 @@ func (g *grouping) appendKey(dst []byte, e *env) []byte {
 	for _, k := range g.keys {
 		at, v := len(dst), k.eval(e)
 		if g.sorted {
-			dst = appendOrderKey(dst, v)
+			dst = value.AppendOrderKey(dst, v)
 		}
 		if !g.sorted || v.Kind() >= value.KindArray { // Equal hashes make no group.
 			dst = value.AppendKey(dst, v)

@@ -366,7 +366,7 @@ func randomOrder(r *rand.Rand, docs list) (string, list) {
 	}
 	model := kept(docs)
 	slices.SortFunc(model, func(a, b document) int {
-		return sign * cmp.Or(CompareItems(a.value.Get("k"), b.value.Get("k")), cmp.Compare(a.number, b.number))
+		return sign * cmp.Or(value.CompareOrder(a.value.Get("k"), b.value.Get("k")), cmp.Compare(a.number, b.number))
 	})
 	return text + tail, model
 }
@@ -450,7 +450,7 @@ func TestRewrittenQuery(t *testing.T) {
 		}
 		slices.SortFunc(merged, func(a, b value.Value) int {
 			item := func(v value.Value) value.Value { return v.Get("orderByItems").Index(0).Get("item") }
-			if c := CompareItems(item(a), item(b)); c != 0 {
+			if c := value.CompareOrder(item(a), item(b)); c != 0 {
 				return c
 			}
 			return strings.Compare(a.Get("_rid").Text(), b.Get("_rid").Text())

@@ -77,22 +77,21 @@ func badResume(format string, args ...any) error {
 func resumeKey(v value.Value) (key []byte, ok bool) {
 	switch v.Kind() {
 	case value.KindArray:
-		return appendOrderKey(nil, value.Undefined()), v.Len() == 0
+		return value.AppendOrderKey(nil, value.Undefined()), v.Len() == 0
 	case value.KindObject:
 		low, isLow := v.Get("low").Int64()
 		high, isHigh := v.Get("high").Int64()
-		hash := hash128{low: uint64(low), high: uint64(high)}
 		switch kind := v.Get("type"); {
 		case !isLow || !isHigh || kind.Kind() != value.KindString:
 			return nil, false
 		case kind.Text() == "array":
-			return appendHashKey(nil, tagArray, hash), true
+			return value.AppendHashOrderKey(nil, value.KindArray, uint64(low), uint64(high)), true
 		case kind.Text() == "object":
-			return appendHashKey(nil, tagObject, hash), true
+			return value.AppendHashOrderKey(nil, value.KindObject, uint64(low), uint64(high)), true
 		}
 		return nil, false
 	}
-	return appendOrderKey(nil, v), true
+	return value.AppendOrderKey(nil, v), true
 }
 
 // Start is the beginning of the rows that a [Resume] asks for, in the order of a plan.

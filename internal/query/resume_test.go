@@ -79,23 +79,23 @@ func TestValueHashes(t *testing.T) {
 	list, order := valueHashes(t)
 	for _, line := range list {
 		v := parseValue(t, line.Value)
-		h := distinctHash(v)
-		if got := fmt.Sprintf("%016x%016x", h.high, h.low); got != line.Hash && line.Value != "-0.0" {
+		low, high := value.DistinctHash(v)
+		if got := fmt.Sprintf("%016x%016x", high, low); got != line.Hash && line.Value != "-0.0" {
 			t.Errorf("%s: hash %s instead of %s", line.Value, got, line.Hash)
 		}
 		key, ok := resumeKey(parseValue(t, line.Resume))
-		if want := appendOrderKey(nil, v); !ok || !bytes.Equal(key, want) {
+		if want := value.AppendOrderKey(nil, v); !ok || !bytes.Equal(key, want) {
 			t.Errorf("%s: %s is %x instead of %x", line.Value, line.Resume, key, want)
 		}
 	}
 	var last []byte
 	for _, same := range order {
-		key := appendOrderKey(nil, parseValue(t, same[0]))
+		key := value.AppendOrderKey(nil, parseValue(t, same[0]))
 		if bytes.Compare(last, key) >= 0 {
 			t.Errorf("%s does not come after the value before it", same[0])
 		}
 		for _, text := range same {
-			other := appendOrderKey(nil, parseValue(t, text))
+			other := value.AppendOrderKey(nil, parseValue(t, text))
 			// The client takes these two numbers for equal; here they are neighbours.
 			if text != "9223372036854775808" && !bytes.Equal(key, other) {
 				t.Errorf("%s and %s are not equal", same[0], text)
@@ -260,12 +260,12 @@ func TestResume(t *testing.T) {
 
 // resumeText returns what stands for a value in a resumeFilter.
 func resumeText(v value.Value) string {
-	h := distinctHash(v)
+	low, high := value.DistinctHash(v)
 	switch v.Kind() {
 	case value.KindUndefined:
 		return "[]"
 	case value.KindArray, value.KindObject:
-		return fmt.Sprintf(`{"type":"%s","low":%d,"high":%d}`, v.Kind(), int64(h.low), int64(h.high))
+		return fmt.Sprintf(`{"type":"%s","low":%d,"high":%d}`, v.Kind(), int64(low), int64(high))
 	}
 	return v.JSON()
 }

@@ -123,7 +123,7 @@ func (n naive) answer(docs list) []value.Value {
 	slices.SortStableFunc(groups, func(x, y []row) int {
 		desc := len(n.order) > 0 && n.order[0][0] == '-'
 		for _, name := range n.order {
-			c := CompareItems(x[0].at(strings.TrimPrefix(name, "-")), y[0].at(strings.TrimPrefix(name, "-")))
+			c := value.CompareOrder(x[0].at(strings.TrimPrefix(name, "-")), y[0].at(strings.TrimPrefix(name, "-")))
 			if name[0] == '-' {
 				c = -c
 			}

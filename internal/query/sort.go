@@ -37,12 +37,12 @@ type orderKey struct {
 }
 
 // appendKey appends the order key of the current row: the keys of the values (see
-// appendOrderKey), concatenated, with all bits inverted for keys of the other direction. No key is a
+// value.AppendOrderKey), concatenated, with all bits inverted for keys of the other direction. No key is a
 // prefix of another one.
 func (o *ordering) appendKey(dst []byte, e *env) []byte {
 	for _, k := range o.keys {
 		start := len(dst)
-		dst = appendOrderKey(dst, k.eval(e))
+		dst = value.AppendOrderKey(dst, k.eval(e))
 		if k.invert {
 			turn(dst[start:])
 		}

@@ -28,7 +28,7 @@ func (p *place) note(terms []orderTerm, r row) {
 		*p = place{last: r.order}
 	}
 	// The order that a service uses among arrays, and among objects, is unknown.
-	composite := slices.ContainsFunc(r.order, func(v orderValue) bool { return v.rank >= rankArray })
+	composite := slices.ContainsFunc(r.order, orderValue.nested)
 	if p.lost = p.lost || composite || r.source == "" || len(p.given) == placeRowsMax; p.lost {
 		p.given = nil
 		return

@@ -30,7 +30,7 @@ func agree(t *testing.T, a, b string) {
 	if errLeft != nil || errRight != nil {
 		return // not what a service sends
 	}
-	if got, want := azcosmos.CompareValues(a, b), value.Compare(left, right); got != want {
+	if got, want := azcosmos.CompareValues(a, b), value.CompareOrder(left, right); got != want {
 		t.Errorf("%s and %s compare as %d, want %d", a, b, got, want)
 	}
 	if got, want := azcosmos.Canonical(a) == azcosmos.Canonical(b), value.Equal(left, right); got != want {

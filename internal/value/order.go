@@ -1,4 +1,4 @@
-package query
+package value
 
 import (
 	"bytes"
@@ -7,51 +7,46 @@ import (
 	"math/bits"
 
 	"github.com/twmb/murmur3"
-
-	"github.com/decandb/decan/internal/value"
 )
 
 // Clients that merge partitions compare the order-by items of their rows themselves,
 // so the order of rows is theirs: undefined, null, false, true, numbers, strings by
 // UTF-16 code units, arrays, objects. Arrays compare by their hashes and objects too.
-// The same values stand for a row in a [Resume].
 
-// appendOrderKey appends the key of v in the order of rows. The bytes compare as the
-// values do, and no key is a prefix of another one.
+// AppendOrderKey appends the key of v in the order of rows, which is that of ORDER BY.
+// The bytes compare as the values do, and no key is a prefix of another one.
 //
-// It is the key of [value.AppendKey] with two differences: an array or object is its
-// tag and its [distinctHash], and in a string the first byte of a character beyond
+// It is the key of [AppendKey] with two differences: an array or object is its
+// tag and its [DistinctHash], and in a string the first byte of a character beyond
 // U+FFFF is below that of a character from U+E000 on.
-func appendOrderKey(dst []byte, v value.Value) []byte {
+func AppendOrderKey(dst []byte, v Value) []byte {
 	switch v.Kind() {
-	case value.KindArray:
-		return appendHashKey(dst, tagArray, distinctHash(v))
-	case value.KindObject:
-		return appendHashKey(dst, tagObject, distinctHash(v))
-	case value.KindString:
+	case KindArray, KindObject:
+		low, high := DistinctHash(v)
+		return AppendHashOrderKey(dst, v.Kind(), low, high)
+	case KindString:
 		start := len(dst)
-		dst = value.AppendKey(dst, v)
+		dst = AppendKey(dst, v)
 		asUTF16(dst[start:])
 		return dst
 	}
-	return value.AppendKey(dst, v)
+	return AppendKey(dst, v)
 }
 
-// CompareItems orders values as ORDER BY does: -1, 0 or 1 if a comes before, with or
+// CompareOrder orders values as ORDER BY does: -1, 0 or 1 if a comes before, with or
 // after b in ascending order.
-func CompareItems(a, b value.Value) int {
-	return bytes.Compare(appendOrderKey(nil, a), appendOrderKey(nil, b))
+func CompareOrder(a, b Value) int {
+	return bytes.Compare(AppendOrderKey(nil, a), AppendOrderKey(nil, b))
 }
 
-// The tags of arrays and objects in keys; see docs/formats/value-key.md.
-const (
-	tagArray  = 0x07
-	tagObject = 0x08
-)
-
-func appendHashKey(dst []byte, tag byte, h hash128) []byte {
-	dst = append(dst, tag)
-	return h.append(dst)
+// AppendHashOrderKey appends the key of an array or an object of which only the
+// [DistinctHash] is known.
+func AppendHashOrderKey(dst []byte, kind Kind, low, high uint64) []byte {
+	tag := byte(tagArray)
+	if kind == KindObject {
+		tag = tagObject
+	}
+	return hash128{low, high}.append(append(dst, tag))
 }
 
 // The first bytes of characters in UTF-8: those from U+E000 to U+FFFF, and after them
@@ -118,26 +113,29 @@ var (
 	seedMember = seedName.ofHash(seedString)
 )
 
-// distinctHash returns the hash by which clients of Cosmos DB compare values when they
-// merge partitions, called DistinctHash in the .NET client. Equal values have equal
-// hashes; zero is hashed without its sign.
-func distinctHash(v value.Value) hash128 { return seedRoot.ofValue(v) }
+// DistinctHash returns the two halves of the hash by which clients of Cosmos DB compare
+// values when they merge partitions, called DistinctHash in the .NET client. Equal
+// values have equal hashes; zero is hashed without its sign.
+func DistinctHash(v Value) (low, high uint64) {
+	h := seedRoot.ofValue(v)
+	return h.low, h.high
+}
 
 // ofValue returns the hash of a value with h as the seed.
-func (h hash128) ofValue(v value.Value) hash128 {
+func (h hash128) ofValue(v Value) hash128 {
 	switch v.Kind() {
-	case value.KindNull:
+	case KindNull:
 		return h.ofHash(seedNull)
-	case value.KindBool:
+	case KindBool:
 		if v.Bool() {
 			return h.ofHash(seedTrue)
 		}
 		return h.ofHash(seedFalse)
-	case value.KindNumber:
+	case KindNumber:
 		return h.ofHash(seedNumber).of(numberBytes(v))
-	case value.KindString:
+	case KindString:
 		return h.ofHash(seedString).ofString(v.Text())
-	case value.KindArray:
+	case KindArray:
 		h = h.ofHash(seedArray)
 		for i, item := range v.Items() {
 			if !item.IsDefined() {
@@ -146,7 +144,7 @@ func (h hash128) ofValue(v value.Value) hash128 {
 			h = h.ofHash(hash128{seedIndex.low + uint64(i), seedIndex.high}.ofValue(item))
 		}
 		return h
-	case value.KindObject:
+	case KindObject:
 		h = h.ofHash(seedObject)
 		var all hash128 // of the members, whatever their order
 		for _, m := range v.Members() {
@@ -165,7 +163,7 @@ const numberBytesSize = 10
 
 // numberBytes returns what clients hash of a number: a double, and ten more bits of an
 // integer that a double cannot hold, in a structure of 16 bytes.
-func numberBytes(v value.Value) []byte {
+func numberBytes(v Value) []byte {
 	double, extra := math.Float64bits(v.Float()), uint16(0)
 	if n, ok := v.Int64(); ok && n != math.MinInt64 {
 		size := uint64(max(n, -n))
