@@ -78,9 +78,7 @@ func TestSlotArrows(t *testing.T) {
 				s.holders, s.dropping = 0, state == slotHeld
 			}
 			var got slotState
-			if refused(func() { n.moveLocked(s, move) }) {
-				got = 0
-			} else {
+			if !refused(func() { n.moveLocked(s, move) }) {
 				got = s.state
 			}
 			if got != want[move][state] {

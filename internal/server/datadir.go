@@ -115,8 +115,8 @@ func initDataDir(dir, release string) error {
 	return nil
 }
 
-// asideName is the name of the store of a new catalog until it is complete.
-const asideName = "catalog"
+// newCatalogName is the name of the store of a new catalog until it is complete.
+const newCatalogName = "catalog"
 
 // emptyInflight removes the remains of an ended process: an incomplete catalog,
 // and probes for free space. It keeps all other files.
@@ -131,7 +131,7 @@ func emptyInflight(dir string, log *slog.Logger) error {
 	}
 	for _, e := range entries {
 		name := filepath.Join(inflight, e.Name())
-		if e.Name() != asideName && !strings.HasPrefix(e.Name(), cluster.ProbePrefix) {
+		if e.Name() != newCatalogName && !strings.HasPrefix(e.Name(), cluster.ProbePrefix) {
 			log.Warn("unknown file in the data directory left alone", "file", name)
 			continue
 		}

@@ -54,7 +54,7 @@ func TestInflightIsEmptied(t *testing.T) {
 	}
 
 	inflight := filepath.Join(data, cluster.InflightDir)
-	own := []string{asideName, cluster.ProbePrefix + "0000000180000001", cluster.ProbePrefix}
+	own := []string{newCatalogName, cluster.ProbePrefix + "0000000180000001", cluster.ProbePrefix}
 	foreign := []string{"catalog2", "copy.tar", "partition"}
 	for _, name := range []string{own[0], foreign[2]} {
 		if err := os.MkdirAll(filepath.Join(inflight, name, "deeper"), 0o700); err != nil {

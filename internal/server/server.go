@@ -330,7 +330,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 // catalog.
 func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 	files := pool.FS()
-	dir, aside := files.PathJoin(data, "catalog"), files.PathJoin(data, cluster.InflightDir, asideName)
+	dir, incomplete := files.PathJoin(data, "catalog"), files.PathJoin(data, cluster.InflightDir, newCatalogName)
 	_, err := files.Stat(dir)
 	if err == nil {
 		must, err := cluster.VerifyCatalog(files, data)
@@ -345,17 +345,17 @@ func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 	if err := cluster.AllowFresh(files, data); err != nil {
 		return nil, err
 	}
-	if err := pool.Remove(aside); err != nil { // A start was interrupted.
+	if err := pool.Remove(incomplete); err != nil { // A start was interrupted.
 		return nil, err
 	}
-	store, err := pool.Create(aside)
+	store, err := pool.Create(incomplete)
 	if err != nil {
 		return nil, err
 	}
 	if err := store.Close(); err != nil {
 		return nil, err
 	}
-	if err := pool.Rename(aside, dir); err != nil {
+	if err := pool.Rename(incomplete, dir); err != nil {
 		return nil, err
 	}
 	return pool.Open(dir)

@@ -138,6 +138,14 @@ func TestPosition(t *testing.T) {
 			if err == nil {
 				must(t, s.Close())
 			}
+			// A Verify that accepts the rows does not accept a store without the position.
+			s, err = p.OpenVerified("d/s", Opening{Contains: at.at, Verify: func(*Snapshot) error { return nil }})
+			if i > j && (err == nil || !IsCorrupt(err)) {
+				t.Errorf("store %d, whose rows are accepted and which does not have position %d, %s: %v", j, i, at.at, err)
+			}
+			if err == nil {
+				must(t, s.Close())
+			}
 		}
 	}
 	// A closed store has no log.

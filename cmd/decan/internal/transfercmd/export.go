@@ -91,8 +91,8 @@ func (ex *exporter) toFile(write func(io.Writer) error) error {
 		out := bufio.NewWriterSize(ex.streams.Out, 256<<10)
 		return errors.Join(write(out), out.Flush())
 	}
-	aside := ex.Output + ".part"
-	file, err := os.Create(aside)
+	partial := ex.Output + ".part"
+	file, err := os.Create(partial)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (ex *exporter) toFile(write func(io.Writer) error) error {
 		err = errors.Join(out.Flush(), file.Sync())
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(aside))
+		return errors.Join(err, os.Remove(partial))
 	}
-	return os.Rename(aside, ex.Output)
+	return os.Rename(partial, ex.Output)
 }
 
 // write writes all rows in a format.

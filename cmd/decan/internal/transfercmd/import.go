@@ -193,11 +193,11 @@ func (im *importer) store(ended bool) error {
 	if err != nil {
 		return err
 	}
-	aside := im.State + ".new"
-	if err := os.WriteFile(aside, append(text, '\n'), 0o600); err != nil {
+	partial := im.State + ".new"
+	if err := os.WriteFile(partial, append(text, '\n'), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(aside, im.State)
+	return os.Rename(partial, im.State)
 }
 
 func (im *importer) close() error {
