@@ -217,10 +217,9 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     const scores = "FullTextScore(c.t, 'movies'), FullTextScore(c.t, 'music')";
     for (const options of [{}, { disableHybridSearchQueryPlanOptimization: true }, { enableQueryControl: true, maxDegreeOfParallelism: 2, maxItemCount: 10 }]) {
       const ask = async (query) => (await rows(query, { forceQueryPlan: true, ...options }, ranked)).map(({ t }) => t);
-      for (const terms of ["'artist'", "['artist']"]) {
-        const found = await ask(`${start} ORDER BY RANK FullTextScore(c.t, ${terms})`);
-        assert.deepEqual([found.slice(0, 2).sort(), found.slice(2)], [[movies, music], [plain]], terms);
-      }
+      const found = await ask(`${start} ORDER BY RANK FullTextScore(c.t, 'artist')`);
+      assert.deepEqual([found.slice(0, 2).sort(), found.slice(2)], [[movies, music], [plain]]);
+      await assert.rejects(ask(`${start} ORDER BY RANK FullTextScore(c.t, ['artist'])`), /SC2241/); // terms in an array, as previews had them
       assert.deepEqual((await ask(`${both} RRF(${scores})`)).sort(), [movies, music]);
       assert.deepEqual(await ask(`${both} RRF(${scores}, [0.1, 0.2])`), [music, movies]);
       assert.deepEqual(await ask(`${both} RRF(${scores}, [0.2, 0.1])`), [movies, music]);
@@ -237,7 +236,8 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     assert.deepEqual(await rows(text(512 << 10)), ["i001"]);
     await assert.rejects(rows(text((512 << 10) + 1)), { code: 400 });
     const started = Date.now();
-    await assert.rejects(rows(`SELECT * FROM c WHERE ${"(".repeat(10000)}true${")".repeat(10000)}`), { code: 400 });
+    await assert.rejects(rows(`SELECT * FROM c WHERE ${"ABS(".repeat(10000)}1${")".repeat(10000)} = 1`), { code: 400 });
+    assert.equal((await rows(`SELECT * FROM c WHERE ${"(".repeat(10000)}true${")".repeat(10000)}`)).length, items.length);
     assert.ok(Date.now() - started < 60_000);
   });
 
