@@ -20,8 +20,8 @@ import (
 )
 
 // valueHash is a line of testdata/value-hashes.jsonl: a value, its hash by the .NET
-// client, and what stands for it in a resumeFilter. The last line has only the order:
-// the values in the order of that client, those that it takes for equal in a list.
+// client, and its form in a resumeFilter. The last line has only the order: the values
+// as that client sorts them, with a list for those that it considers equal.
 type valueHash struct {
 	Value, Hash, Resume string
 	Order               []json.RawMessage
@@ -258,7 +258,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// resumeText returns what stands for a value in a resumeFilter.
+// resumeText returns the form of a value in a resumeFilter.
 func resumeText(v value.Value) string {
 	low, high := value.DistinctHash(v)
 	switch v.Kind() {

@@ -74,6 +74,16 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
+// ReadString parses the JSON string whose opening quote is text[at], and returns its
+// content and the offset after its closing quote. The content shares text unless the
+// string has escapes. It treats surrogates as [Parse] does. An error is a *SyntaxError
+// with an offset in text.
+func ReadString(text string, at int) (content string, end int, err error) {
+	p := parser{text: text, pos: at}
+	content, err = p.string()
+	return content, p.pos, err
+}
+
 // string parses a string that begins with the quote at pos. A string without
 // escapes shares the text.
 func (p *parser) string() (string, error) {

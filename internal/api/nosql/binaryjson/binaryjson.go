@@ -24,7 +24,7 @@
 // # Invariants
 //
 //   - For any bytes, reading ends with text or an error. It writes no more than the
-//     limit, although a reference of two bytes can stand for a string of any length.
+//     limit, even though a reference of two bytes can expand to a string of any length.
 //   - What Append writes, AppendText reads as an equal value.
 //
 // The package knows no HTTP, no status and no document. It keeps no dictionaries

@@ -194,7 +194,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// A few bytes can stand for much text. The limit ends it early, on both sides.
+// A few bytes can expand to a lot of text. Reading stops at the limit; the test tries
+// both sides of it.
 func TestLimit(t *testing.T) {
 	long := bytes.Repeat([]byte("a"), 60_000)
 	b := append([]byte{first, arrayL4, 0, 0, 0, 0, string2, 0x60, 0xEA}, long...)

@@ -6,8 +6,9 @@ import (
 	"math"
 	"strconv"
 	"sync"
-	"unicode/utf16"
-	"unicode/utf8"
+	"unsafe"
+
+	"github.com/decandb/decan/internal/value"
 )
 
 // Append appends the binary form of JSON text to dst, byte for byte as the .NET
@@ -18,7 +19,8 @@ import (
 func Append(dst, text []byte) ([]byte, error) {
 	w := writers.Get().(*writer)
 	defer w.release()
-	w.out, w.start, w.text, w.at = append(dst, first), len(dst), text, 0
+	w.out, w.start, w.at = append(dst, first), len(dst), 0
+	w.text = unsafe.String(unsafe.SliceData(text), len(text)) // released with the writer
 	if err := w.value(0); err != nil {
 		return dst, err
 	}
@@ -36,11 +38,11 @@ const pooledMax = 1000
 
 // release forgets the document, with the keys that are in its text.
 func (w *writer) release() {
-	if len(w.strings) > pooledMax || cap(w.scratch) > pooledBytes {
+	if len(w.strings) > pooledMax {
 		return
 	}
 	clear(w.numbers)
-	*w = writer{strings: w.strings[:0], numbers: w.numbers, references: w.references[:0], scratch: w.scratch[:0]}
+	*w = writer{strings: w.strings[:0], numbers: w.numbers, references: w.references[:0]}
 	writers.Put(w)
 }
 
@@ -53,14 +55,12 @@ func (w *writer) release() {
 type writer struct {
 	out   []byte
 	start int // of the document in out; offsets count from here
-	text  []byte
+	text  string
 	at    int
 
 	strings    []shared       // that references may name
 	numbers    map[string]int // of strings
 	references []int          // offsets of references in the document
-	scratch    []byte         // a string with escapes
-	unescaped  bool           // the last string is in scratch, not in text
 }
 
 // shared is a string that was written once.
@@ -128,7 +128,7 @@ func (w *writer) value(depth int) error {
 }
 
 func (w *writer) word(word string, marker byte) error {
-	if len(w.text)-w.at < len(word) || string(w.text[w.at:w.at+len(word)]) != word {
+	if len(w.text)-w.at < len(word) || w.text[w.at:w.at+len(word)] != word {
 		return w.wrong("an unknown word")
 	}
 	w.at += len(word)
@@ -283,7 +283,7 @@ func (w *writer) number() error {
 			return w.wrong("a digit is missing")
 		}
 	}
-	text := string(w.text[start:w.at])
+	text := w.text[start:w.at]
 	if integer {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 			w.out = appendInt(w.out, i)
@@ -310,112 +310,12 @@ func appendInt(dst []byte, i int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, number64), uint64(i))
 }
 
-// string reads the next string. The bytes are those of the text, or of w.scratch,
-// which the next call overwrites.
-func (w *writer) string() ([]byte, error) {
-	w.at++
-	start := w.at
-	for w.at < len(w.text) {
-		switch c := w.text[w.at]; {
-		case c == '"':
-			text := w.text[start:w.at]
-			if !utf8.Valid(text) {
-				return nil, w.wrong("no UTF-8")
-			}
-			w.at++
-			w.unescaped = false
-			return text, nil
-		case c == '\\':
-			return w.escaped(start)
-		case c < ' ':
-			return nil, w.wrong("a control character in a string")
-		}
-		w.at++
+// string reads the next string, whose opening quote is text[at].
+func (w *writer) string() (string, error) {
+	content, end, err := value.ReadString(w.text, w.at)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrText, err)
 	}
-	return nil, w.wrong("a quote is missing")
-}
-
-// escaped reads the rest of a string from its first escape on.
-func (w *writer) escaped(start int) ([]byte, error) {
-	text := append(w.scratch[:0], w.text[start:w.at]...)
-	w.unescaped = true
-	for w.at < len(w.text) {
-		c := w.text[w.at]
-		w.at++
-		switch {
-		case c == '"':
-			w.scratch = text
-			if !utf8.Valid(text) {
-				return nil, w.wrong("no UTF-8")
-			}
-			return text, nil
-		case c < ' ':
-			return nil, w.wrong("a control character in a string")
-		case c != '\\':
-			text = append(text, c)
-			continue
-		}
-		if w.at == len(w.text) {
-			break
-		}
-		c = w.text[w.at]
-		w.at++
-		switch c {
-		case '"', '\\', '/':
-			text = append(text, c)
-		case 'b':
-			text = append(text, '\b')
-		case 'f':
-			text = append(text, '\f')
-		case 'n':
-			text = append(text, '\n')
-		case 'r':
-			text = append(text, '\r')
-		case 't':
-			text = append(text, '\t')
-		case 'u':
-			r, ok := w.unit()
-			if !ok {
-				return nil, w.wrong("an escape of four hexadecimal digits is expected")
-			}
-			if utf16.IsSurrogate(r) {
-				back := w.at
-				r2 := rune(-1)
-				if len(w.text)-w.at >= 6 && w.text[w.at] == '\\' && w.text[w.at+1] == 'u' {
-					w.at += 2
-					if second, ok := w.unit(); ok {
-						r2 = second
-					}
-				}
-				if r = utf16.DecodeRune(r, r2); r == utf8.RuneError {
-					w.at = back
-				}
-			}
-			text = utf8.AppendRune(text, r)
-		default:
-			return nil, w.wrong("an unknown escape")
-		}
-	}
-	return nil, w.wrong("a quote is missing")
-}
-
-// unit reads four hexadecimal digits.
-func (w *writer) unit() (r rune, ok bool) {
-	if len(w.text)-w.at < 4 {
-		return 0, false
-	}
-	for _, c := range w.text[w.at : w.at+4] {
-		digit := rune(0)
-		switch {
-		case c >= '0' && c <= '9':
-			digit = rune(c - '0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			digit = rune(c|0x20-'a') + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | digit
-	}
-	w.at += 4
-	return r, true
+	w.at = end
+	return content, nil
 }

@@ -22,8 +22,8 @@ const (
 )
 
 // name writes the name of a property, which is never packed.
-func (w *writer) name(text []byte, depth int) {
-	if marker, ok := systemMarkers[string(text)]; ok {
+func (w *writer) name(text string, depth int) {
+	if marker, ok := systemMarkers[text]; ok {
 		w.out = append(w.out, marker)
 		return
 	}
@@ -34,8 +34,8 @@ func (w *writer) name(text []byte, depth int) {
 }
 
 // stringValue writes a string that is a value.
-func (w *writer) stringValue(text []byte, depth int) {
-	if marker, ok := systemMarkers[string(text)]; ok {
+func (w *writer) stringValue(text string, depth int) {
+	if marker, ok := systemMarkers[text]; ok {
 		w.out = append(w.out, marker)
 		return
 	}
@@ -50,7 +50,7 @@ func (w *writer) stringValue(text []byte, depth int) {
 
 // plain writes a string as its length and its bytes. The bounds of the lengths are
 // those of the .NET client, which leaves out the largest of each size.
-func (w *writer) plain(text []byte) {
+func (w *writer) plain(text string) {
 	n := len(text)
 	switch {
 	case n < shortMax-short:
@@ -67,17 +67,13 @@ func (w *writer) plain(text []byte) {
 
 // refer writes a reference if the string was written before. Otherwise it notes
 // where the string will be, if a reference to it is shorter than the string.
-func (w *writer) refer(text []byte, depth int) bool {
+func (w *writer) refer(text string, depth int) bool {
 	offset := len(w.out) - w.start
-	number, ok := w.numbers[string(text)]
+	number, ok := w.numbers[text]
 	if !ok {
 		most := offset + depth*headMost
 		if len(text) >= 1+referenceSize(most) {
-			key := unsafe.String(unsafe.SliceData(text), len(text)) // of w.text, which does not change
-			if w.unescaped {
-				key = string(text)
-			}
-			w.numbers[key] = len(w.strings)
+			w.numbers[text] = len(w.strings)
 			w.strings = append(w.strings, shared{offset: offset, most: most})
 		}
 		return false
@@ -107,7 +103,7 @@ func referenceSize(offset int) int {
 
 // guid writes a GUID of lower-case or of upper-case digits, or one of lower-case
 // digits in quotes.
-func (w *writer) guid(text []byte) bool {
+func (w *writer) guid(text string) bool {
 	marker := byte(guidLower)
 	if len(text) == 38 && text[0] == '"' && text[37] == '"' {
 		marker, text = guidQuoted, text[1:37]
@@ -118,7 +114,8 @@ func (w *writer) guid(text []byte) bool {
 	var packed [16]byte
 	lower, upper := false, false
 	digit := 0
-	for i, c := range text {
+	for i := range len(text) {
+		c := text[i]
 		var half byte
 		switch {
 		case i == 8 || i == 13 || i == 18 || i == 23:
@@ -204,11 +201,12 @@ const (
 
 // pack writes a string of ASCII characters with four to seven bits each, if it is
 // long enough for it.
-func (w *writer) pack(text []byte) bool {
-	n := len(text)
+func (w *writer) pack(content string) bool {
+	n := len(content)
 	if n < alphabetMin || n > math.MaxUint16 {
 		return false
 	}
+	text := unsafe.Slice(unsafe.StringData(content), n)
 	if !ascii(text) {
 		return false
 	}
