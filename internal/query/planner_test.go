@@ -46,29 +46,34 @@ func loadPlanVectors(tb testing.TB) []planVector {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		one := planVector{query: v.Get("query").Text(), single: v.Get("single").IsTrue(), plan: v.Get("plan"), ranges: v.Get("epk").Items()}
-		one.refused = v.Get("error").IsDefined()
-		one.errors = v.Get("error").Items()
-		for _, p := range v.Get("parameters").Items() {
-			one.params = append(one.params, Param{Name: p.Get("name").Text(), Value: p.Get("value")})
-		}
-		paths := []string{"/pk"}
-		if given := v.Get("key"); given.IsDefined() {
-			paths = nil
-			for _, path := range given.Items() {
-				paths = append(paths, path.Text())
-			}
-		}
-		one.key = partitionkey.Definition{Paths: paths}.Normalize()
-		if len(paths) > 1 {
-			one.key = partitionkey.Definition{Paths: paths, Kind: partitionkey.KindMultiHash}.Normalize()
-		}
-		list = append(list, one)
+		list = append(list, parsePlanVector(v))
 	}
 	if len(list) != planVectors {
 		tb.Fatalf("%d vectors, want %d", len(list), planVectors)
 	}
 	return list
+}
+
+// parsePlanVector reads a line of the vectors.
+func parsePlanVector(v value.Value) planVector {
+	one := planVector{query: v.Get("query").Text(), single: v.Get("single").IsTrue(), plan: v.Get("plan"), ranges: v.Get("epk").Items()}
+	one.refused = v.Get("error").IsDefined()
+	one.errors = v.Get("error").Items()
+	for _, p := range v.Get("parameters").Items() {
+		one.params = append(one.params, Param{Name: p.Get("name").Text(), Value: p.Get("value")})
+	}
+	paths := []string{"/pk"}
+	if given := v.Get("key"); given.IsDefined() {
+		paths = nil
+		for _, path := range given.Items() {
+			paths = append(paths, path.Text())
+		}
+	}
+	one.key = partitionkey.Definition{Paths: paths}.Normalize()
+	if len(paths) > 1 {
+		one.key = partitionkey.Definition{Paths: paths, Kind: partitionkey.KindMultiHash}.Normalize()
+	}
+	return one
 }
 
 // planExceptionList reads the exceptions: the reason of each by its query. A line that
@@ -198,6 +203,9 @@ func (v planVector) compareError(tb testing.TB, err error) string {
 	body, err := value.ParseString(e.Message)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if v.errors == nil && body.Get("Errors").Len() == 1 {
+		return "" // the planner has only a number
 	}
 	if got, want := body.Get("errors"), value.Array(v.errors); !value.Equal(got, want) {
 		return fmt.Sprintf("errors\n got %s\nwant %s", got.JSON(), want.JSON())

@@ -1,0 +1,397 @@
+package query
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// judge is the service's planner, as the .NET client carries it. testdata/planner has the
+// program that asks it. A judge is for one goroutine.
+type judge struct {
+	command []string
+	process *exec.Cmd // nil if it does not run
+	in      io.WriteCloser
+	lines   chan string // answers; closed when the process ends
+	said    *bytes.Buffer
+	asked   int // by this process
+}
+
+// judgeMax is the number of questions after which the process starts again, because the
+// planner keeps memory.
+const judgeMax = 50_000
+
+// judgeWait is the time after which a question counts as one that ends the process.
+const judgeWait = time.Minute
+
+// newJudge starts the planner with the program that CSRUN names, which compiles and runs
+// a C# file, or with dotnet. It skips the test if there is neither.
+func newJudge(t *testing.T) *judge {
+	t.Helper()
+	j := &judge{}
+	file := filepath.Join("testdata", "planner", "planner.cs")
+	if csrun := os.Getenv("CSRUN"); csrun != "" {
+		j.command = []string{csrun, file}
+	} else if dotnet, err := exec.LookPath("dotnet"); err == nil {
+		j.command = []string{dotnet, "run", "--project", filepath.Dir(file), "--configuration", "Release"}
+	} else {
+		t.Skip("not run: the service's planner needs dotnet, or CSRUN with a program that runs a C# file")
+	}
+	t.Cleanup(j.stop)
+	if answers := j.ask(t, []string{`{"query":"SELECT * FROM c"}`}); !answers[0].Get("plan").IsDefined() {
+		t.Fatalf("%s does not plan: %s", j.command, j.said)
+	}
+	return j
+}
+
+func (j *judge) start(t *testing.T) {
+	j.process, j.said = exec.Command(j.command[0], j.command[1:]...), &bytes.Buffer{}
+	j.process.Stderr = j.said
+	in, err := j.process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := j.process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	j.in, j.lines, j.asked = in, make(chan string, 64), 0
+	go func(lines chan<- string) {
+		defer close(lines)
+		for r := bufio.NewReader(out); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			lines <- line
+		}
+	}(j.lines)
+}
+
+func (j *judge) stop() {
+	if j.process == nil {
+		return
+	}
+	_ = j.in.Close()
+	_ = j.process.Process.Kill()
+	for range j.lines {
+	}
+	_ = j.process.Wait() // the process was killed
+	j.process = nil
+}
+
+// ask returns the answer to each request; planner.cs has their form. It is undefined for
+// a request on which the planner's library ends the process.
+func (j *judge) ask(t *testing.T, requests []string) []value.Value {
+	t.Helper()
+	answers := make([]value.Value, 0, len(requests))
+	for len(answers) < len(requests) {
+		if j.process != nil && j.asked >= judgeMax {
+			j.stop()
+		}
+		if j.process == nil {
+			j.start(t)
+		}
+		rest := requests[len(answers):]
+		rest = rest[:min(len(rest), judgeMax-j.asked)]
+		go func(in io.Writer) {
+			for _, request := range rest {
+				if _, err := io.WriteString(in, request+"\n"); err != nil {
+					return // the reader of the answers sees the end
+				}
+			}
+		}(j.in)
+		for range rest {
+			line, ok := j.next()
+			if !ok {
+				j.stop()
+				answers = append(answers, value.Undefined())
+				break
+			}
+			v, err := value.ParseString(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			answers = append(answers, v)
+			j.asked++
+		}
+	}
+	return answers
+}
+
+func (j *judge) next() (string, bool) {
+	select {
+	case line, ok := <-j.lines:
+		return line, ok
+	case <-time.After(judgeWait):
+		return "", false
+	}
+}
+
+// values asks for the values of expressions without properties, which the planner
+// computes where they are compared with the partition key. It leaves those out that the
+// planner does not compute and those on which its library fails.
+func (j *judge) values(t *testing.T, exprs []string) []valueVector {
+	t.Helper()
+	requests := make([]string, len(exprs))
+	for i, x := range exprs {
+		requests[i] = `{"query":` + string(value.AppendQuoted(nil, "SELECT * FROM c WHERE c.pk = ToString(["+x+"])")) + "}"
+	}
+	var list []valueVector
+	for i, answer := range j.ask(t, requests) {
+		if code := answer.Get("error").Index(0).Get("code"); code.IsDefined() {
+			list = append(list, valueVector{expr: exprs[i], code: code.Text()})
+			continue
+		}
+		ranges := answer.Get("ranges")
+		if text := ranges.Index(0).Get("min").Index(0); ranges.Len() == 1 && text.Kind() == value.KindString {
+			list = append(list, valueVector{expr: exprs[i], text: text.Text()})
+		}
+	}
+	return list
+}
+
+// question is a query to ask the planner.
+type question struct {
+	query  string
+	params []value.Member // by names with the @
+	key    []string
+	single bool
+}
+
+// request returns the question as planner.cs reads it.
+func (q question) request() string { return value.Object(q.members()).JSON() }
+
+func (q question) members() []value.Member {
+	members := []value.Member{{Name: "query", Value: value.String(q.query)}}
+	if len(q.params) > 0 {
+		var list []value.Value
+		for _, p := range q.params {
+			list = append(list, value.Object([]value.Member{{Name: "name", Value: value.String(p.Name)}, {Name: "value", Value: p.Value}}))
+		}
+		members = append(members, value.Member{Name: "parameters", Value: value.Array(list)})
+	}
+	if len(q.key) > 0 {
+		members = append(members, value.Member{Name: "key", Value: textArray(q.key)})
+	}
+	if q.single {
+		members = append(members, value.Member{Name: "single", Value: value.Bool(true)})
+	}
+	return members
+}
+
+// vector returns the question with the answer as a line of testdata/vectors has them, or
+// false if there is no answer.
+func (q question) vector(answer value.Value) (value.Value, bool) {
+	members := q.members()
+	switch {
+	case answer.Get("error").IsDefined():
+		members = append(members, value.Member{Name: "error", Value: answer.Get("error")})
+	case answer.Get("plan").IsDefined():
+		plan := withoutDefaults(answer.Get("plan"))
+		if info := answer.Get("plan").Get("queryInfo"); info.Kind() == value.KindObject && !plan.Get("queryInfo").IsDefined() {
+			plan = plan.With("queryInfo", value.Object(nil))
+		}
+		members = append(members, value.Member{Name: "plan", Value: plan})
+		if ranges := answer.Get("epk"); rangesText(ranges.Items()) != epkText(nil) {
+			members = append(members, value.Member{Name: "epk", Value: epkOf(ranges.Items())})
+		}
+	default:
+		return value.Undefined(), false
+	}
+	return value.Object(members), true
+}
+
+// epkOf writes ranges as the vectors have them: [min, max, "[]"].
+func epkOf(list []value.Value) value.Value {
+	var out []value.Value
+	for _, r := range list {
+		kind := []byte("()")
+		if r.Get("isMinInclusive").IsTrue() {
+			kind[0] = '['
+		}
+		if r.Get("isMaxInclusive").IsTrue() {
+			kind[1] = ']'
+		}
+		out = append(out, value.Array([]value.Value{r.Get("min"), r.Get("max"), value.String(string(kind))}))
+	}
+	return value.Array(out)
+}
+
+// difference is one kind of difference between Decan and the planner, with its shortest
+// example.
+type difference struct {
+	kind, text string
+	count      int
+	example    question
+	vector     value.Value
+}
+
+// judgeAll asks the planner the questions and collects the differences by their kind.
+// failed counts the questions without an answer.
+func (j *judge) judgeAll(t *testing.T, list []question, found map[string]*difference, documented map[string]int) (failed int) {
+	t.Helper()
+	requests := make([]string, len(list))
+	for i, q := range list {
+		requests[i] = q.request()
+	}
+	for i, answer := range j.ask(t, requests) {
+		line, ok := list[i].vector(answer)
+		if !ok {
+			failed++
+			continue
+		}
+		v := parsePlanVector(line)
+		text := v.compare(t)
+		if text == "" {
+			continue
+		}
+		if reason := documentedDifference(v, text); reason != "" {
+			documented[reason]++
+			continue
+		}
+		kind := kindOfDifference(text)
+		d := found[kind]
+		if d == nil {
+			d = &difference{kind: kind}
+			found[kind] = d
+		}
+		if d.count++; d.count == 1 || len(v.query) < len(d.example.query) {
+			d.text, d.example, d.vector = text, list[i], line
+		}
+	}
+	return failed
+}
+
+var (
+	errorCode  = regexp.MustCompile(`"code":("[A-Z0-9]+"|[0-9]+)`)
+	quotedText = regexp.MustCompile(`'[^']*'|[0-9]+`)
+	message    = regexp.MustCompile(`"message":"((?:[^"\\]|\\.)*)"`)
+)
+
+// kindOfDifference returns what many differences have in common: the member of the plan,
+// or the errors without places and names.
+func kindOfDifference(text string) string {
+	first, rest, _ := strings.Cut(text, "\n")
+	if first == "ranges" || strings.HasSuffix(first, "Info") {
+		return first
+	}
+	if first == "errors" {
+		got, want, _ := strings.Cut(rest, "\nwant")
+		for _, side := range []string{got, want} {
+			first += " " + strings.Join(errorCode.FindAllString(side, -1), " ")
+		}
+		return first
+	}
+	head, _, _ := strings.Cut(first, ";")
+	for _, m := range message.FindAllStringSubmatch(text, 1) {
+		head += ": " + quotedText.ReplaceAllString(m[1], "_")
+	}
+	return head
+}
+
+// documentedDifference returns the reason of a difference that docs/planner.md lists, or
+// "".
+func documentedDifference(v planVector, text string) string {
+	switch {
+	case strings.HasPrefix(text, "accepted") && v.errors == nil:
+		return "refused by the planner without a text"
+	case strings.HasPrefix(text, "accepted") && v.errors[0].Get("code").Text() == "SC1001" && strings.Contains(strings.ToUpper(v.query), "BETWEEN"):
+		return "BETWEEN next to AND or OR"
+	}
+	return ""
+}
+
+// shrink removes tokens from the example of a difference as long as it stays one of its
+// kind.
+func (j *judge) shrink(t *testing.T, d *difference) {
+	t.Helper()
+	tokens := tokenPattern.FindAllString(d.example.query, -1)
+	for size := min(len(tokens)/2, 40); size > 0; {
+		var list []question
+		var texts [][]string
+		for at := 0; at+size <= len(tokens); at++ {
+			shorter := append(slices.Clone(tokens[:at]), tokens[at+size:]...)
+			q := d.example
+			q.query = strings.Join(shorter, " ")
+			list, texts = append(list, q), append(texts, shorter)
+		}
+		requests := make([]string, len(list))
+		for i, q := range list {
+			requests[i] = q.request()
+		}
+		again := false
+		for i, answer := range j.ask(t, requests) {
+			line, ok := list[i].vector(answer)
+			if !ok {
+				continue
+			}
+			v := parsePlanVector(line)
+			if text := v.compare(t); text != "" && kindOfDifference(text) == d.kind && documentedDifference(v, text) == "" {
+				d.text, d.example, d.vector, tokens, again = text, list[i], line, texts[i], true
+				break
+			}
+		}
+		if !again || size > len(tokens) {
+			size = min(size-1, len(tokens))
+		}
+	}
+}
+
+var tokenPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|@?[\p{L}_][\p{L}_0-9]*|[0-9][0-9.eE]*|\S`)
+
+// TestPlanner asks the service's planner random queries and compares its answers with
+// those of Decan. DECAN_PLANNER is the number of queries and DECAN_PLANNER_SEED where
+// they begin; without the former the test does nothing. It writes the shortest example
+// of each kind of difference in the form of testdata/vectors.
+func TestPlanner(t *testing.T) {
+	total, _ := strconv.Atoi(os.Getenv("DECAN_PLANNER"))
+	if total == 0 {
+		t.Skip("DECAN_PLANNER is not set")
+	}
+	seed, err := strconv.ParseUint(os.Getenv("DECAN_PLANNER_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64N(1 << 32)
+	}
+	t.Logf("DECAN_PLANNER_SEED=%d", seed)
+	j := newJudge(t)
+	found, documented := map[string]*difference{}, map[string]int{}
+	failed := 0
+	for done := 0; done < total; {
+		var list []question
+		for range min(5000, total-done) {
+			list = append(list, randomQuery(rand.New(rand.NewPCG(seed, uint64(done+len(list))))))
+		}
+		failed += j.judgeAll(t, list, found, documented)
+		if done += len(list); done%20_000 == 0 {
+			t.Logf("%d queries, %d kinds of differences", done, len(found))
+		}
+	}
+	differences := 0
+	for _, d := range slices.SortedFunc(maps.Values(found), func(a, b *difference) int { return cmp.Compare(b.count, a.count) }) {
+		differences += d.count
+		j.shrink(t, d)
+		t.Errorf("%d times: %s\n%s\n%s", d.count, d.kind, d.text, d.vector.JSON())
+	}
+	for _, reason := range slices.Sorted(maps.Keys(documented)) {
+		t.Logf("%d times: %s", documented[reason], reason)
+	}
+	t.Logf("%d queries with seed %d: %d differences of %d kinds, %d without an answer", total, seed, differences, len(found), failed)
+}
