@@ -1,10 +1,12 @@
 package nosql_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -103,6 +105,53 @@ func TestBodySize(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHugeBody shows that a client that sends 50 MB before it reads anything
+// receives the 413, and can use the connection for the next request. .NET does
+// so; when the connection was reset, it repeated the request for minutes.
+func TestHugeBody(t *testing.T) {
+	t.Parallel()
+	const size = 50 << 20
+	w := shop(t, 1)
+	server := httptest.NewServer(w.handler)
+	defer server.Close()
+	for _, chunked := range []bool{false, true} {
+		connection, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		answers := bufio.NewReader(connection)
+		for range 2 {
+			hr := sign(httptest.NewRequest("POST", "/dbs/d/colls/c/docs", io.LimitReader(spaces{}, size)))
+			hr.Header.Set("x-ms-documentdb-partitionkey", `["a"]`)
+			if !chunked {
+				hr.ContentLength = size
+			}
+			if err := hr.Write(connection); err != nil {
+				t.Fatalf("chunked %t: sending: %v", chunked, err)
+			}
+			answer, err := http.ReadResponse(answers, hr)
+			if err != nil {
+				t.Fatalf("chunked %t: reading the answer: %v", chunked, err)
+			}
+			content, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge {
+				t.Errorf("chunked %t: status %d, want 413: %s %v", chunked, answer.StatusCode, content, err)
+			}
+		}
+	}
+}
+
+// spaces is a reader of blanks without end.
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
 }
 
 // TestConcurrent shows that requests do not share buffers: each receives its own

@@ -180,7 +180,7 @@ func (r *request) readBody(limit int) ([]byte, error) {
 		n, err := source.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
 		if len(buffer) > limit {
-			r.body = buffer
+			r.body = nil
 			return nil, tooLarge(r, limit)
 		}
 		if err == io.EOF {
@@ -205,14 +205,15 @@ func nextSize(size int, announced int64, limit int) int {
 	return min(max(4*size, countedMin), max(most, size)+1)
 }
 
-// drainedMax is how much of a refused body is read so that the client, which may
-// still be sending, receives the answer.
-const drainedMax = 16 << 20
+// drainedMax is how many bytes of a refused body are read and dropped after the
+// answer. Clients that send the whole body before they read an answer receive it
+// only so; .NET takes the reset of the connection for a fault of the network and
+// repeats the request for minutes. The server limits the time.
+const drainedMax = 1 << 30
 
+// tooLarge refuses a body of more than limit bytes.
 func tooLarge(r *request, limit int) error {
-	if !strings.EqualFold(r.header("Expect"), "100-continue") {
-		_, _ = io.CopyN(io.Discard, r.http.Body, drainedMax) // The answer is 413 either way.
-	}
+	r.unread = true
 	return status.TooLarge("Request size is too large: the body is longer than %d bytes.", limit)
 }
 

@@ -185,8 +185,7 @@ func send(hw http.ResponseWriter, hr *http.Request, body []byte) {
 }
 
 // refuse answers a request whose body was not read. The answer is sent before the
-// rest of the body arrives, which is then read and dropped: a client that sends
-// everything before it reads would otherwise not receive the answer.
+// rest of the body arrives, which is then read and dropped: see drainedMax.
 func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
 	control := http.NewResponseController(hw)
 	_ = control.EnableFullDuplex() // Otherwise net/http reads a part of the body first.
@@ -194,7 +193,7 @@ func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
 	_ = control.Flush()
 	r.release()
 	if !strings.EqualFold(r.header("Expect"), "100-continue") {
-		_, _ = io.CopyN(io.Discard, r.http.Body, int64(h.limits.BodyBytes)) // A disconnected client needs no answer.
+		_, _ = io.CopyN(io.Discard, r.http.Body, drainedMax) // A disconnected client needs no answer.
 	}
 }
 
