@@ -158,16 +158,16 @@ func (t partitionTable) String() string {
 			console.Gauge(100*float64(p.Bytes)/float64(max(t.Limits.Bytes, 1))), rate, console.Gauge(p.Normalized), console.Grouped(p.Throttled), p.hottest())
 	}
 	for _, p := range t.Partitions {
-		b.WriteString(p.underWay())
+		b.WriteString(p.progress())
 	}
 	return b.String()
 }
 
-// underWay returns a line for each change of a partition that is under way.
-func (p partitionRow) underWay() string {
+// progress returns a line for each change of a partition that is in progress.
+func (p partitionRow) progress() string {
 	var b strings.Builder
 	if p.Change != "" {
-		fmt.Fprintf(&b, "A %s of partition %s is under way.\n", p.Change, p.ID)
+		fmt.Fprintf(&b, "A %s of partition %s is in progress.\n", p.Change, p.ID)
 	}
 	switch {
 	case p.Purging > 0:

@@ -40,7 +40,7 @@ id    range                      documents      size of 10 MB               RU/s
 4               - 1FFFFFFF…         12,345    7.5 MB ███████▌··   75 %       600 ██████████  100 %     1,234  ["Contoso","Alice"] 480 RU, all below ["Contoso"] 520 RU
 5     1FFFFFFF… - FF                     1     100 B ··········    0 %         - ▎·········    2 %         0  2B 1 RU
 Partition 4: the documents of 2 deleted partition keys are being deleted and still count; 1,500 deleted so far.
-A split of partition 5 is under way.
+A split of partition 5 is in progress.
 Partition 5: 1 document of deleted partition keys deleted.
 `
 	if out.String() != want {

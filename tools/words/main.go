@@ -1,8 +1,8 @@
 // Command words looks for words that do not read like plain English, in the
-// prose of the files that ../words.txt lists as finished: comments and messages
-// of Go files, Markdown pages, and the comments of text cases. It prints one line
-// per finding and exits with code 1 if there is any. It is a help and no judge of
-// style.
+// prose of the files that ../words.txt lists as finished: Markdown pages, comments
+// and messages of Go files, and comments of text cases, scripts and programs in
+// other languages. It prints one line per finding and exits with code 1 if there
+// is any. It is a help and no judge of style.
 //
 // Usage: go run -C tools ./words, from the root of the repository.
 package main
@@ -128,8 +128,10 @@ func prose(file string, text []byte) []passage {
 		return goProse(file, text)
 	case ".md":
 		return lineProse(text, markdownLine())
-	case ".txt":
-		return lineProse(text, func(line string) (string, bool) { return strings.CutPrefix(line, "#") })
+	case ".txt", ".txtar", ".py", ".sh", ".toml":
+		return lineProse(text, commentLine("#"))
+	case ".cs", ".java", ".js":
+		return lineProse(text, commentLine("//"))
 	}
 	return nil
 }
@@ -159,6 +161,11 @@ func goProse(file string, text []byte) (passages []passage) {
 			last = -2
 		}
 	}
+}
+
+// commentLine returns a filter that keeps comments on lines of their own.
+func commentLine(mark string) func(string) (string, bool) {
+	return func(line string) (string, bool) { return strings.CutPrefix(strings.TrimSpace(line), mark) }
 }
 
 // lineProse returns each line that keep accepts as a passage.

@@ -354,7 +354,7 @@ func (d *demo) settle(ctx context.Context, layout *demoLayout, meter *loadMeter)
 
 // ask runs every query on a container.
 func (d *demo) ask(ctx context.Context, layout *demoLayout, result *demoResult) error {
-	for _, q := range demoQuestions(d.events) {
+	for _, q := range demoQueries(d.events) {
 		text, parameters := q.text(layout)
 		cost, err := d.client.Query(ctx, layout.path(), text, parameters)
 		if err != nil {
@@ -390,8 +390,8 @@ const (
 	askUser    = "user alone"
 )
 
-// demoQuestion is a query of S39: a name, and the properties by which it filters.
-type demoQuestion struct {
+// demoQuery is a query of S39: a name, and the properties by which it filters.
+type demoQuery struct {
 	name    string
 	of      demoEvent // an event that it finds
 	tenant  bool
@@ -399,11 +399,11 @@ type demoQuestion struct {
 	session bool
 }
 
-// demoQuestions returns queries for the first user of the largest tenant, and one for
+// demoQueries returns queries for the first user of the largest tenant, and one for
 // the tenant of the third user, a small one.
-func demoQuestions(events []demoEvent) []demoQuestion {
+func demoQueries(events []demoEvent) []demoQuery {
 	first, small := events[0], events[2*demoUserEvents]
-	return []demoQuestion{
+	return []demoQuery{
 		{name: askLargest, of: first, tenant: true},
 		{name: askSmall, of: small, tenant: true},
 		{name: "tenant and user", of: first, tenant: true, user: true},
@@ -414,7 +414,7 @@ func demoQuestions(events []demoEvent) []demoQuestion {
 
 // text returns the query. With a synthetic key, it must filter by that key to be
 // routed by it.
-func (q demoQuestion) text(layout *demoLayout) (text string, parameters map[string]string) {
+func (q demoQuery) text(layout *demoLayout) (text string, parameters map[string]string) {
 	parameters = map[string]string{}
 	var conditions []string
 	is := func(asked bool, property, v string) {
@@ -433,7 +433,7 @@ func (q demoQuestion) text(layout *demoLayout) (text string, parameters map[stri
 }
 
 // matching returns how many of the events match the query.
-func (q demoQuestion) matching(events []demoEvent) int {
+func (q demoQuery) matching(events []demoEvent) int {
 	n := 0
 	for _, e := range events {
 		if (!q.tenant || e.TenantID == q.of.TenantID) && (!q.user || e.UserID == q.of.UserID) && (!q.session || e.SessionID == q.of.SessionID) {

@@ -20,12 +20,12 @@ type demoEvent struct {
 
 const (
 	demoTenants     = 40 // the small ones
-	demoUserEvents  = 6  // of a user, one after the other
+	demoUserEvents  = 6  // in a row of one user
 	demoVisitEvents = 3  // of a session
 )
 
 // demoEvents returns count events, the same ones each time. Six of ten belong to
-// Contoso, which so has thousands of users for the default count, the others to
+// Contoso, which has thousands of users at the default count, and the others to
 // Microsoft and many small tenants. The events of a user follow each other, so that
 // the first users of each tenant are written before any limit is reached.
 func demoEvents(count int) []demoEvent {

@@ -136,7 +136,7 @@ func (c *whereCommand) print(out io.Writer, routing *resolver.Routing, places []
 
 type planCommand struct {
 	stateSource  `embed:""`
-	Next         string `arg:"" optional:"" help:"A JSON file with the next state, of which only the targets and the plan are used (default: the move that is under way)."`
+	Next         string `arg:"" optional:"" help:"A JSON file with the next state, of which only the targets and the plan are used (default: the move that is in progress)."`
 	Sample       string `name:"keys" env:"-" placeholder:"FILE" help:"A file with a key on each line, to count what moves; - is standard input."`
 	JSON         bool   `env:"-" help:"Print JSON."`
 	accountFlags `embed:""`
@@ -173,7 +173,7 @@ type planPair struct {
 func (c *planCommand) Run(io console.Streams) error {
 	state, err := c.load(context.Background(), &c.accountFlags)
 	if err != nil {
-		return say(err)
+		return brief(err)
 	}
 	before, after, err := bothPlans(state, c.Next)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *planCommand) Run(io console.Streams) error {
 }
 
 // bothPlans returns the routing of a state before and after the move to the state in a
-// file, or after the move that is under way if next is "".
+// file, or after the move that is in progress if next is "".
 func bothPlans(state resolver.State, next string) (before, after *resolver.Routing, err error) {
 	end := state
 	switch {
@@ -212,7 +212,7 @@ func bothPlans(state resolver.State, next string) (before, after *resolver.Routi
 			return nil, nil, err
 		}
 	case state.Move == nil:
-		return nil, nil, errors.New("no move is under way: give the file of the next state")
+		return nil, nil, errors.New("no move is in progress: give the file of the next state")
 	}
 	end.Current, end.Move = end.Move.Next, nil
 	state.Move = nil
@@ -230,7 +230,7 @@ func begin(state, next resolver.State, id string) (resolver.State, error) {
 		return state, fmt.Errorf("a move cannot change the key from %v to %v: the items would not be found", describeKey(state.Key), describeKey(next.Key))
 	}
 	if state.Move != nil {
-		return state, fmt.Errorf("the move %s is under way, in phase %s", state.Move.ID, state.Move.Phase)
+		return state, fmt.Errorf("the move %s is in progress, in phase %s", state.Move.ID, state.Move.Phase)
 	}
 	if next.Move != nil {
 		return state, errors.New("the next state already has a move")

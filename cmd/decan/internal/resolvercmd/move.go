@@ -56,7 +56,7 @@ func (c *migrateCommand) Run(io console.Streams) error {
 	}
 	connected, err := c.connect(ctx, &c.accountFlags, &c.clientFlags, c.Parallelism)
 	if err != nil {
-		return say(err)
+		return brief(err)
 	}
 	defer connected.live.Close()
 	meter := &moveMeter{out: io.Out, terminal: console.IsTerminal(io.Out), items: connected.items(ctx)}
@@ -65,7 +65,7 @@ func (c *migrateCommand) Run(io console.Streams) error {
 		return err
 	}
 	if more, err := c.prepare(ctx, connected, mover, next, io.Out); err != nil || !more {
-		return say(err)
+		return brief(err)
 	}
 	progress, err := mover.Run(ctx)
 	meter.endLine()
@@ -73,9 +73,9 @@ func (c *migrateCommand) Run(io console.Streams) error {
 	case ctx.Err() != nil:
 		return errors.New("interrupted; run decan resolver migrate again to continue")
 	case errors.Is(err, resolver.ErrChanged):
-		return fmt.Errorf("%w; nothing is lost: let the other one continue, or run decan resolver migrate again after it has ended", say(err))
+		return fmt.Errorf("%w; nothing is lost: let the other one continue, or run decan resolver migrate again after it has ended", brief(err))
 	case err != nil:
-		return say(err)
+		return brief(err)
 	}
 	return summarize(io.Out, progress)
 }
@@ -117,7 +117,7 @@ func (c *migrateCommand) make(ctx context.Context, connected *connection, target
 	return managed.Apply(ctx, changes)
 }
 
-// prepare begins the move to the next state, or its undoing, unless it is under way.
+// prepare begins the move to the next state, or its undoing, unless it is in progress.
 // more is false if there is nothing to do.
 func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mover *azcosmos.Mover, next resolver.State, out io.Writer) (more bool, err error) {
 	state, _, err := resolver.LoadState(ctx, connected.store, connected.name)
@@ -126,20 +126,20 @@ func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mov
 	}
 	switch {
 	case c.Undo && state.Move == nil:
-		return false, errors.New("no move is under way")
+		return false, errors.New("no move is in progress")
 	case c.Undo && state.Move.Phase != resolver.Undo:
 		if err := mover.Undo(ctx); err != nil {
 			return false, fmt.Errorf("the move is in phase %s and cannot be undone: %w", state.Move.Phase, err)
 		}
 		return true, nil
 	case c.To == "" && state.Move == nil:
-		return false, errors.New("no move is under way: give the file of the next state with --to")
+		return false, errors.New("no move is in progress: give the file of the next state with --to")
 	case c.To == "":
 		return true, c.warn(ctx, connected, out)
 	}
 	if state.Move != nil {
 		if !samePlan(state.Move.Next, next.Current) {
-			return false, fmt.Errorf("the move %s to another plan is under way: continue it without --to, or undo it with --undo", state.Move.ID)
+			return false, fmt.Errorf("the move %s to another plan is in progress: continue it without --to, or undo it with --undo", state.Move.ID)
 		}
 		return true, c.warn(ctx, connected, out)
 	}
@@ -301,7 +301,7 @@ func (c *verifyCommand) Run(io console.Streams) error {
 	defer stop()
 	connected, err := c.connect(ctx, &c.accountFlags, &c.clientFlags, 1)
 	if err != nil {
-		return say(err)
+		return brief(err)
 	}
 	defer connected.live.Close()
 	var onPage func(string, int64)
@@ -315,7 +315,7 @@ func (c *verifyCommand) Run(io console.Streams) error {
 		fmt.Fprint(io.Err, "\r\x1b[K")
 	}
 	if err != nil {
-		return say(err)
+		return brief(err)
 	}
 	if c.JSON {
 		err = console.PrintJSON(io.Out, audit)
@@ -387,19 +387,19 @@ func (c *stateCommand) Run(io console.Streams) error {
 	defer stop()
 	if c.Init != "" {
 		if err := c.init(ctx); err != nil {
-			return say(err)
+			return brief(err)
 		}
 	}
 	state, err := c.load(ctx, &c.accountFlags)
 	if err != nil {
-		return say(err)
+		return brief(err)
 	}
 	report := stateReport{State: state}
 	if report.Fingerprint, err = state.Fingerprint(); err != nil {
 		return err
 	}
 	if report.Progress, err = c.progress(ctx); err != nil {
-		return say(err)
+		return brief(err)
 	}
 	if c.JSON {
 		return console.PrintJSON(io.Out, report)
@@ -475,8 +475,8 @@ func printPlan(out io.Writer, name string, plan resolver.Plan) error {
 	return err
 }
 
-// printProgress shows the progress of the move, or of the last one if none is under
-// way.
+// printProgress shows the progress of the move, or of the last one if none is in
+// progress.
 func printProgress(out io.Writer, p *azcosmos.Progress, move *resolver.Move) {
 	name := "progress"
 	if move == nil || move.ID != p.Move {

@@ -163,7 +163,7 @@ func (s *stateSource) load(ctx context.Context, flags *accountFlags) (resolver.S
 func (s *stateSource) open(ctx context.Context, flags *accountFlags) (resolver.State, *resolver.Routing, error) {
 	state, err := s.load(ctx, flags)
 	if err != nil {
-		return state, nil, say(err)
+		return state, nil, brief(err)
 	}
 	routing, err := openState(state)
 	return state, routing, err
@@ -381,17 +381,17 @@ func (c *connection) items(ctx context.Context) func(target string) int64 {
 	}
 }
 
-// said is an error with a text of one line.
-type said struct{ error }
+// briefError is an error with a text of one line.
+type briefError struct{ error }
 
-func (e said) Error() string { return azcosmos.Reason(e.error) }
+func (e briefError) Error() string { return azcosmos.Reason(e.error) }
 
-func (e said) Unwrap() error { return e.error }
+func (e briefError) Unwrap() error { return e.error }
 
-// say shortens the text of an SDK error.
-func say(err error) error {
+// brief shortens the text of an SDK error.
+func brief(err error) error {
 	if err == nil {
 		return nil
 	}
-	return said{err}
+	return briefError{err}
 }

@@ -18,7 +18,7 @@ import (
 type spreadCommand struct {
 	stateSource  `embed:""`
 	Sample       string `arg:"" default:"-" help:"A file with a key on each line (default: standard input)."`
-	To           string `env:"-" placeholder:"FILE" help:"Also count what moves to the layout of this state. A move that is under way is always counted."`
+	To           string `env:"-" placeholder:"FILE" help:"Also count what moves to the layout of this state. A move that is in progress is always counted."`
 	JSON         bool   `env:"-" help:"Print JSON."`
 	accountFlags `embed:""`
 }

@@ -289,7 +289,7 @@ func (ex *exporter) ask(ctx context.Context, text, continuation string) (remote.
 	if continuation != "" {
 		headers = append(headers, "x-ms-continuation", continuation)
 	}
-	a, err := patiently(ctx, func() (remote.Answer, error) {
+	a, err := retrying(ctx, func() (remote.Answer, error) {
 		a, err := ex.client.Do(ctx, http.MethodPost, remote.DocumentPath(ex.Database, ex.Container), body, headers...)
 		if spent, err := a.Charge(); err == nil {
 			ex.charge += spent

@@ -26,7 +26,7 @@ type Import struct {
 	Container string   `arg:"" help:"The container. It must exist."`
 	Files     []string `arg:"" optional:"" help:"The files; - is standard input, which is also the default."`
 
-	Format   string `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents, or documents one after the other) or csv (default: by the name of the file; jsonl for standard input)."`
+	Format   string `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents, or documents one after another) or csv (default: by the name of the file; jsonl for standard input)."`
 	CSVTypes string `name:"csv-types" enum:"infer,strings" default:"infer" env:"-" placeholder:"HOW" help:"infer: a cell that is JSON, such as 5, true or [1], is that value, any other cell is text. strings: every cell is text. An empty cell is no property (${default})."`
 	Parallel int    `default:"16" env:"-" placeholder:"N" help:"How many documents to write at the same time (${default})."`
 	Skip     int64  `default:"0" env:"-" placeholder:"N" help:"Skip the first N documents, which an earlier import has written."`
@@ -56,7 +56,7 @@ func (c *Import) Validate() error {
 // memory.
 const parallelMax = 256
 
-// Run reads the files one after the other and upserts their documents. Documents with
+// Run reads the files one after another and upserts their documents. Documents with
 // the same id and key are written in the order of the files.
 func (c *Import) Run(streams console.Streams) error {
 	ctx, stop := console.Interruptible()
@@ -315,7 +315,7 @@ func (im *importer) write(ctx context.Context, j job) error {
 	}
 	body := j.document.Append(nil)
 	charge := 0.0
-	a, err := patiently(ctx, func() (remote.Answer, error) {
+	a, err := retrying(ctx, func() (remote.Answer, error) {
 		a, err := im.client.Do(ctx, http.MethodPost, remote.DocumentPath(im.Database, im.Container), body,
 			"content-type", "application/json",
 			"x-ms-documentdb-partitionkey", j.key,
@@ -432,7 +432,7 @@ func (c *counting) Read(p []byte) (int, error) {
 
 // keyPaths requests the paths of the levels of a container's key.
 func keyPaths(ctx context.Context, client *remote.Documents, database, container string) ([][]string, error) {
-	a, err := patiently(ctx, func() (remote.Answer, error) {
+	a, err := retrying(ctx, func() (remote.Answer, error) {
 		return client.Do(ctx, http.MethodGet, []string{"dbs", database, "colls", container}, nil)
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ type record struct {
 	line     int // where it begins, from 1
 }
 
-// recordReader reads the documents of a file one after the other. After a *recordError,
+// recordReader reads the documents of a file one after another. After a *recordError,
 // which concerns one document, the next call continues with the next document. io.EOF
 // and every other error end the reading. It keeps one document in memory.
 type recordReader interface {

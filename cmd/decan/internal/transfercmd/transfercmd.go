@@ -57,8 +57,8 @@ const (
 	tryLong = 10 * time.Second
 )
 
-// patiently sends a request, and repeats it after temporary errors.
-func patiently(ctx context.Context, send func() (remote.Answer, error)) (remote.Answer, error) {
+// retrying sends a request, and repeats it after temporary errors.
+func retrying(ctx context.Context, send func() (remote.Answer, error)) (remote.Answer, error) {
 	pause := tryMin
 	for failed := 0; ; {
 		a, err := send()
