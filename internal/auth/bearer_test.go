@@ -380,13 +380,13 @@ func TestMint(t *testing.T) {
 	if err != nil || who.Kind() != Token || who.Permission() != p.RID {
 		t.Fatalf("%s for %q, %v", who.Kind(), who.Permission(), err)
 	}
-	if err := who.May(Wish{Action: Read, On: Container, Container: p.Target.Container}); status.CodeOf(err) != status.CodeForbidden {
+	if err := who.May(Access{Action: Read, On: Container, Container: p.Target.Container}); status.CodeOf(err) != status.CodeForbidden {
 		t.Errorf("before the permission is known: %v", err)
 	}
 	if who, err = who.WithPermission(p); err != nil {
 		t.Fatal(err)
 	}
-	if err := who.May(Wish{Action: Read, On: Container, Container: p.Target.Container}); err != nil {
+	if err := who.May(Access{Action: Read, On: Container, Container: p.Target.Container}); err != nil {
 		t.Error(err)
 	}
 	changed := *p

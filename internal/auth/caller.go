@@ -156,8 +156,8 @@ const (
 	Permission
 )
 
-// Wish is a request of a caller for permission.
-type Wish struct {
+// Access is an action on a resource that a caller asks for.
+type Access struct {
 	Action Action
 	On     Resource
 	Asked  status.Path // as in the request, for messages
@@ -189,7 +189,7 @@ func (c Caller) Allow(action Action, at status.Path) error {
 // May returns nil if the caller may do what it wants. It does not check the partition
 // key, which Grant().Key restricts. A caller without credentials gets 401/5000, any
 // other 403.
-func (c Caller) May(w Wish) error {
+func (c Caller) May(w Access) error {
 	switch c.kind {
 	case Master:
 		return nil
@@ -210,8 +210,8 @@ func (c Caller) May(w Wish) error {
 	return insufficient(w.Action, w.Asked)
 }
 
-// granted decides for a permission on the container of the wish.
-func granted(p *resource.Permission, w *Wish) bool {
+// granted decides for a permission on the container of the access.
+func granted(p *resource.Permission, w *Access) bool {
 	if !w.Action.reads() && p.Mode != resource.PermissionAll {
 		return false
 	}
@@ -234,7 +234,7 @@ func granted(p *resource.Permission, w *Wish) bool {
 }
 
 // may decides by roles.
-func (p *Principal) may(w *Wish) error {
+func (p *Principal) may(w *Access) error {
 	need := needed(w)
 	if need == 0 {
 		return unsupported(w.Action, w.Asked)
@@ -257,9 +257,9 @@ func (p *Principal) may(w *Wish) error {
 		status.Clip(p.ID, nameCharsShown), missing, w.At)
 }
 
-// needed returns the actions that roles must allow for a wish, and 0 if no role can
+// needed returns the actions that roles must allow for a access, and 0 if no role can
 // allow it. Queries also need the change feed, as clients use both for them.
-func needed(w *Wish) resource.DataActions {
+func needed(w *Access) resource.DataActions {
 	const query = resource.ExecuteQuery | resource.ReadChangeFeed
 	switch w.On {
 	case Database, Container, Statistics:

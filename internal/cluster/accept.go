@@ -160,9 +160,9 @@ func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.P
 	what := fmt.Sprintf("partition %s of container '%s' in database '%s'", p.ID, c.ID, c.Database.ID)
 	known := n.marks.set.partitions[ref]
 	err := n.cutStore(a, dir, what)
-	var about partition.About
+	var summary partition.Summary
 	if err == nil {
-		about, err = n.readAbout(unnamed{dir: dir})
+		summary, err = n.readSummary(unnamed{dir: dir})
 	}
 	switch {
 	case err != nil && empty:
@@ -176,11 +176,11 @@ func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.P
 		fresh.partitions[ref] = known
 		return true
 	}
-	if uint64(about.LSN) < known.value {
-		a.lost("The store of %s has lost its %s; the last one was acknowledged at %s.", what, span("change", about.LSN+1, resource.LSN(known.value)), clock(known.at))
+	if uint64(summary.LSN) < known.value {
+		a.lost("The store of %s has lost its %s; the last one was acknowledged at %s.", what, span("change", summary.LSN+1, resource.LSN(known.value)), clock(known.at))
 	}
-	over.Version = max(over.Version, about.Catalog)
-	fresh.partitions[ref] = mark{value: uint64(about.LSN), at: n.now()}
+	over.Version = max(over.Version, summary.Catalog)
+	fresh.partitions[ref] = mark{value: uint64(summary.LSN), at: n.now()}
 	return true
 }
 
@@ -299,12 +299,12 @@ func (n *Node) acceptUnnamed(a *Acceptance, view *catalog.View, over *catalog.Ov
 	set := &n.marks.set
 	newest := !set.missing && set.damaged == 0 && view.Version() >= set.catalog.value
 	for _, d := range all {
-		about, err := n.readAbout(d)
+		summary, err := n.readSummary(d)
 		if err == nil {
-			over.Version = max(over.Version, about.Catalog)
-			over.Partitions = append(over.Partitions, catalog.Used{Container: about.Container, Partition: about.ID})
+			over.Version = max(over.Version, summary.Catalog)
+			over.Partitions = append(over.Partitions, catalog.Used{Container: summary.Container, Partition: summary.ID})
 		}
-		if d.known && (!d.planned || err == nil && about.Catalog <= view.Version() || err != nil && newest) {
+		if d.known && (!d.planned || err == nil && summary.Catalog <= view.Version() || err != nil && newest) {
 			continue
 		}
 		name, err := n.quarantine(d, "no container of the catalog has this partition")

@@ -280,9 +280,9 @@ func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 			report.Leftovers = append(report.Leftovers, d.dir)
 			continue
 		}
-		switch about, err := n.readAbout(d); {
-		case err == nil && about.Catalog > view.Version():
-			report.problem("%v", olderCatalog(view, d.dir, about.Catalog))
+		switch summary, err := n.readSummary(d); {
+		case err == nil && summary.Catalog > view.Version():
+			report.problem("%v", olderCatalog(view, d.dir, summary.Catalog))
 		case d.known:
 			report.Leftovers = append(report.Leftovers, d.dir)
 		default:

@@ -35,14 +35,14 @@ type Note struct {
 	Catalog uint64    `json:"catalogVersion"`         // the version at that time
 	Marked  uint64    `json:"acknowledged,omitempty"` // the LSN of the partition's mark
 
-	// Says is the descriptor of a partition. Unreadable says why it cannot be read. Both
+	// Partition is the descriptor of a partition. Unreadable says why it cannot be read. Both
 	// are empty for an entry that is not a partition.
-	Says       *Says  `json:"says,omitempty"`
-	Unreadable string `json:"unreadable,omitempty"`
+	Partition  *PartitionNote `json:"says,omitempty"`
+	Unreadable string         `json:"unreadable,omitempty"`
 }
 
-// Says is the descriptor of a partition, as a note contains it.
-type Says struct {
+// PartitionNote is the descriptor of a partition in a note.
+type PartitionNote struct {
 	Container resource.RID           `json:"container"`
 	Partition resource.PartitionID   `json:"partition"`
 	Range     string                 `json:"range"`
@@ -53,10 +53,10 @@ type Says struct {
 	Catalog   uint64                 `json:"catalogVersion,omitempty"`
 }
 
-func says(a partition.About) *Says {
-	return &Says{
-		Container: a.Container, Partition: a.ID, Range: a.Range.String(), Parents: a.Parents,
-		Documents: a.Documents, Bytes: a.Bytes, LSN: a.LSN, Catalog: a.Catalog,
+func partitionNote(s partition.Summary) *PartitionNote {
+	return &PartitionNote{
+		Container: s.Container, Partition: s.ID, Range: s.Range.String(), Parents: s.Parents,
+		Documents: s.Documents, Bytes: s.Bytes, LSN: s.LSN, Catalog: s.Catalog,
 	}
 }
 
@@ -74,9 +74,9 @@ func (n *Node) quarantine(d unnamed, why string) (name string, err error) {
 	if known, found := n.marks.of(d.ref); found {
 		note.Marked = known.value
 	}
-	switch about, err := n.readAbout(d); {
+	switch summary, err := n.readSummary(d); {
 	case err == nil:
-		note.Says = says(about)
+		note.Partition = partitionNote(summary)
 	case errors.Is(err, fs.ErrNotExist):
 		note.Unreadable = "it is not a store"
 	default:
@@ -230,14 +230,14 @@ func readNote(files storage.Files, name string) (note Note, err error) {
 	return note, json.Unmarshal(text, &note)
 }
 
-// aboutQuarantined reads the descriptor of a partition in the quarantine.
-func aboutQuarantined(pool *storage.Pool, dir, name string) (about partition.About, err error) {
+// summaryOfQuarantined reads the descriptor of a partition in the quarantine.
+func summaryOfQuarantined(pool *storage.Pool, dir, name string) (summary partition.Summary, err error) {
 	content := pool.FS().PathJoin(dir, quarantineDir, name, contentName)
 	err = inspect(pool, content, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
-		about, err = partition.ReadAbout(snapshot)
+		summary, err = partition.ReadSummary(snapshot)
 		return err
 	})
-	return about, err
+	return summary, err
 }
 
 // String describes an entry in one line.
@@ -246,8 +246,8 @@ func (q Quarantined) String() string {
 	switch {
 	case q.Empty:
 		return what + "; nothing was moved"
-	case q.Says != nil:
-		return fmt.Sprintf("%s; partition %s of container %s, range %s, %s, %s, LSN %d", what, q.Says.Partition, q.Says.Container, q.Says.Range, counted(q.Says.Documents, "document"), counted(q.Says.Bytes, "byte"), q.Says.LSN)
+	case q.Partition != nil:
+		return fmt.Sprintf("%s; partition %s of container %s, range %s, %s, %s, LSN %d", what, q.Partition.Partition, q.Partition.Container, q.Partition.Range, counted(q.Partition.Documents, "document"), counted(q.Partition.Bytes, "byte"), q.Partition.LSN)
 	case q.Unreadable != "":
 		return what + "; " + q.Unreadable
 	}

@@ -141,12 +141,12 @@ func children(t *testing.T, disk *storagetest.Disk) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Says == nil || e.Empty {
+		if e.Partition == nil || e.Empty {
 			continue
 		}
 		// The newest of each partition; of those of one second, the last one.
-		names = slices.DeleteFunc(names, func(name string) bool { return newest[name] == e.Says.Partition })
-		names, newest[e.Name] = append(names, e.Name), e.Says.Partition
+		names = slices.DeleteFunc(names, func(name string) bool { return newest[name] == e.Partition.Partition })
+		names, newest[e.Name] = append(names, e.Name), e.Partition.Partition
 	}
 	return names
 }

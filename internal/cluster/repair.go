@@ -81,12 +81,12 @@ func (n *Node) repairPartition(r *ClockRepair, view *catalog.View, c *catalog.Co
 	ref := replication.PartitionRef{Container: c.RID, Partition: p.ID}
 	dir := n.partitionDir(ref)
 	must := openingOf(dir, n.marks.set.partitions[ref], func() *catalog.View { return view })
-	var about partition.About
+	var summary partition.Summary
 	err = inspect(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
-		about, err = partition.ReadAbout(snapshot)
+		summary, err = partition.ReadSummary(snapshot)
 		return err
 	})
-	if err != nil || about.Latest <= r.Now.Unix() {
+	if err != nil || summary.Latest <= r.Now.Unix() {
 		return err
 	}
 	store, err := n.cfg.Pool.OpenVerified(dir, must)

@@ -19,9 +19,9 @@ import (
 
 // returning is a partition that is restored from the quarantine.
 type returning struct {
-	name  string // of the entry
-	about partition.About
-	there bool // an interrupted restore has already moved it to its place
+	name    string // of the entry
+	summary partition.Summary
+	there   bool // an interrupted restore has already moved it to its place
 }
 
 // Restore moves partitions of one container from the quarantine back to a data directory
@@ -48,26 +48,26 @@ func (n *Node) restore(names []string, as string) (string, error) {
 		if err := checkEntry(n.cfg.Pool.FS(), n.cfg.Dir, name); err != nil {
 			return "", err
 		}
-		about, err := aboutQuarantined(n.cfg.Pool, n.cfg.Dir, name)
+		summary, err := summaryOfQuarantined(n.cfg.Pool, n.cfg.Dir, name)
 		there := errors.Is(err, fs.ErrNotExist)
 		if there {
-			about, err = n.aboutMoved(name)
+			summary, err = n.summaryOfMoved(name)
 		}
 		if err != nil {
 			return "", fmt.Errorf("%s is not a partition that can be read: %w", name, err)
 		}
-		if len(all) > 0 && about.Container != all[0].about.Container {
-			return "", fmt.Errorf("%s belongs to container %s, and %s to container %s: restore them separately", name, about.Container, all[0].name, all[0].about.Container)
+		if len(all) > 0 && summary.Container != all[0].summary.Container {
+			return "", fmt.Errorf("%s belongs to container %s, and %s to container %s: restore them separately", name, summary.Container, all[0].name, all[0].summary.Container)
 		}
-		all = append(all, returning{name, about, there})
+		all = append(all, returning{name, summary, there})
 	}
 	if len(all) == 0 {
 		return "", errors.New("name at least one entry")
 	}
 	view := n.cfg.Catalog.View()
 	for _, r := range all {
-		if r.about.Catalog > view.Version() {
-			return "", olderCatalog(view, r.name, r.about.Catalog)
+		if r.summary.Catalog > view.Version() {
+			return "", olderCatalog(view, r.name, r.summary.Catalog)
 		}
 		if r.there {
 			continue
@@ -76,47 +76,47 @@ func (n *Node) restore(names []string, as string) (string, error) {
 			return "", fmt.Errorf("%s would replace %s: %w", r.name, n.dirOf(r), fs.ErrExist)
 		}
 	}
-	c, found := view.ContainerByRID(all[0].about.Container)
+	c, found := view.ContainerByRID(all[0].summary.Container)
 	switch {
 	case !found:
 		return n.adoptContainer(all, as)
 	case as != "":
 		return "", fmt.Errorf("the partitions belong to container '%s' in database '%s', which exists: omit --as", c.ID, c.Database.ID)
-	case !c.PartitionKey.Equal(all[0].about.Key):
+	case !c.PartitionKey.Equal(all[0].summary.Key):
 		return "", fmt.Errorf("the partition key of container '%s' differs from that of the partitions", c.ID)
 	}
 	return n.replace(c, all)
 }
 
-// aboutMoved reads the descriptor of a partition whose restore was interrupted after it
+// summaryOfMoved reads the descriptor of a partition whose restore was interrupted after it
 // was moved from its entry to its directory.
-func (n *Node) aboutMoved(name string) (about partition.About, err error) {
+func (n *Node) summaryOfMoved(name string) (summary partition.Summary, err error) {
 	files := n.cfg.Pool.FS()
 	note, err := readNote(files, files.PathJoin(n.cfg.Dir, quarantineDir, name, noteFile))
 	if err != nil {
-		return about, err
+		return summary, err
 	}
-	if note.Says == nil {
-		return about, fs.ErrNotExist
+	if note.Partition == nil {
+		return summary, fs.ErrNotExist
 	}
-	ref := replication.PartitionRef{Container: note.Says.Container, Partition: note.Says.Partition}
-	return n.readAbout(unnamed{dir: n.partitionDir(ref)})
+	ref := replication.PartitionRef{Container: note.Partition.Container, Partition: note.Partition.Partition}
+	return n.readSummary(unnamed{dir: n.partitionDir(ref)})
 }
 
 // dirOf returns the directory of a partition outside the quarantine.
 func (n *Node) dirOf(r returning) string {
-	return n.partitionDir(replication.PartitionRef{Container: r.about.Container, Partition: r.about.ID})
+	return n.partitionDir(replication.PartitionRef{Container: r.summary.Container, Partition: r.summary.ID})
 }
 
 // replace restores partitions of an existing container.
 func (n *Node) replace(c *catalog.Container, all []returning) (string, error) {
 	var others []returning // the catalog does not name them
 	for _, r := range all {
-		switch p, named := c.Partition(r.about.ID); {
+		switch p, named := c.Partition(r.summary.ID); {
 		case !named:
 			others = append(others, r)
-		case !p.Range.Equal(r.about.Range) || p.Generation != r.about.Generation:
-			return "", fmt.Errorf("%s has the range %v, and the catalog has %v for partition %s", r.name, r.about.Range, p.Range, p.ID)
+		case !p.Range.Equal(r.summary.Range) || p.Generation != r.summary.Generation:
+			return "", fmt.Errorf("%s has the range %v, and the catalog has %v for partition %s", r.name, r.summary.Range, p.Range, p.ID)
 		}
 	}
 	if len(others) == 0 {
@@ -153,12 +153,12 @@ func (n *Node) replace(c *catalog.Container, all []returning) (string, error) {
 func (n *Node) replaceable(c *catalog.Container, id resource.PartitionID, by []returning) error {
 	p, _ := c.Partition(id)
 	for _, r := range by {
-		if r.about.Range.Overlaps(p.Range) && !slices.Contains(r.about.Parents, id) {
+		if r.summary.Range.Overlaps(p.Range) && !slices.Contains(r.summary.Parents, id) {
 			return fmt.Errorf("%s is not a descendant of partition %s of container '%s', which has a part of its range", r.name, id, c.ID)
 		}
 	}
 	ref := replication.PartitionRef{Container: c.RID, Partition: id}
-	has, err := n.readAbout(unnamed{dir: n.partitionDir(ref)})
+	has, err := n.readSummary(unnamed{dir: n.partitionDir(ref)})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (n *Node) replaceable(c *catalog.Container, id resource.PartitionID, by []r
 		return fmt.Errorf("partition %s of container '%s', which would be replaced, cannot be read: %w", id, c.ID, err)
 	}
 	for _, r := range by {
-		if r.about.Range.Overlaps(p.Range) && (has.LSN > r.about.LSN || has.Catalog > r.about.Catalog) {
+		if r.summary.Range.Overlaps(p.Range) && (has.LSN > r.summary.LSN || has.Catalog > r.summary.Catalog) {
 			return fmt.Errorf("partition %s of container '%s' was written to after %s was split off or merged from it: these changes would be lost", id, c.ID, r.name)
 		}
 	}
@@ -177,17 +177,17 @@ func (n *Node) replaceable(c *catalog.Container, id resource.PartitionID, by []r
 func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 	database, name, ok := strings.Cut(as, "/")
 	if !ok || database == "" || name == "" {
-		return "", fmt.Errorf("the catalog does not have container %s: give it a name with --as DATABASE/CONTAINER", all[0].about.Container)
+		return "", fmt.Errorf("the catalog does not have container %s: give it a name with --as DATABASE/CONTAINER", all[0].summary.Container)
 	}
 	if _, taken := n.cfg.Catalog.View().Container(database, name); taken {
 		return "", fmt.Errorf("database '%s' has a container '%s': give another name with --as DATABASE/CONTAINER", database, name)
 	}
-	first := all[0].about
+	first := all[0].summary
 	for _, r := range all {
 		switch {
-		case !r.about.Key.Equal(first.Key) || !r.about.Policy.Equal(first.Policy):
+		case !r.summary.Key.Equal(first.Key) || !r.summary.Policy.Equal(first.Policy):
 			return "", fmt.Errorf("%s and %s have different partition keys or indexing policies", all[0].name, r.name)
-		case r.about.HasUniqueKeys:
+		case r.summary.HasUniqueKeys:
 			return "", fmt.Errorf("%s has unique keys, which only a catalog defines: restore the catalog", r.name)
 		}
 	}
@@ -204,8 +204,8 @@ func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 }
 
 // definition returns the definition of a container, as far as a partition has it.
-func definition(name string, about partition.About) (resource.Container, error) {
-	key, err := json.Marshal(about.Key)
+func definition(name string, summary partition.Summary) (resource.Container, error) {
+	key, err := json.Marshal(summary.Key)
 	if err != nil {
 		return resource.Container{}, err
 	}
@@ -218,7 +218,7 @@ func definition(name string, about partition.About) (resource.Container, error) 
 		return resource.Container{}, err
 	}
 	c, err := resource.ParseContainer(body)
-	c.RID, c.PartitionKey, c.Indexing = about.Container, about.Key, about.Policy
+	c.RID, c.PartitionKey, c.Indexing = summary.Container, summary.Key, summary.Policy
 	return c, err
 }
 
@@ -258,7 +258,7 @@ func (n *Node) moveIn(r returning) error {
 		return nil
 	}
 	files := n.cfg.Pool.FS()
-	parent := n.containerDir(r.about.Container)
+	parent := n.containerDir(r.summary.Container)
 	if err := files.MkdirAll(parent, 0o700); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (n *Node) moveIn(r returning) error {
 
 func (n *Node) moveOut(all []returning) (err error) {
 	for _, r := range all {
-		err = errors.Join(err, moveDurably(n.cfg.Pool.FS(), n.dirOf(r), n.contentOf(r)), n.removeEmptyDir(n.containerDir(r.about.Container)))
+		err = errors.Join(err, moveDurably(n.cfg.Pool.FS(), n.dirOf(r), n.contentOf(r)), n.removeEmptyDir(n.containerDir(r.summary.Container)))
 	}
 	return err
 }
@@ -311,14 +311,14 @@ func checkEntry(files storage.Files, dir, name string) error {
 
 func partitionsOf(all []returning) (partitions []resource.Partition) {
 	for _, r := range all {
-		partitions = append(partitions, r.about.Partition)
+		partitions = append(partitions, r.summary.Partition)
 	}
 	return partitions
 }
 
 func idsOf(all []returning) (ids []resource.PartitionID) {
 	for _, r := range all {
-		ids = append(ids, r.about.ID)
+		ids = append(ids, r.summary.ID)
 	}
 	return ids
 }

@@ -152,9 +152,9 @@ func (n *Node) checkNamed(view *catalog.View) error {
 // of the catalog: then the catalog is wrong, and not the directories that it misses.
 func (n *Node) checkNewerPartitions(view *catalog.View, missing []string) error {
 	later := func(dir string) error {
-		about, err := n.readAbout(unnamed{dir: dir})
-		if err == nil && about.Catalog > view.Version() {
-			return fmt.Errorf("directories that the catalog names are gone: %s: %w", someOf(missing), olderCatalog(view, dir, about.Catalog))
+		summary, err := n.readSummary(unnamed{dir: dir})
+		if err == nil && summary.Catalog > view.Version() {
+			return fmt.Errorf("directories that the catalog names are gone: %s: %w", someOf(missing), olderCatalog(view, dir, summary.Catalog))
 		}
 		return nil
 	}
@@ -200,9 +200,9 @@ func (n *Node) descendants(view *catalog.View, of []replication.PartitionRef) (d
 		return nil
 	}
 	for _, d := range all {
-		about, err := n.readAbout(d)
+		summary, err := n.readSummary(d)
 		if err == nil && slices.ContainsFunc(of, func(ref replication.PartitionRef) bool {
-			return about.Container == ref.Container && slices.Contains(about.Parents, ref.Partition)
+			return summary.Container == ref.Container && slices.Contains(summary.Parents, ref.Partition)
 		}) {
 			dirs = append(dirs, d.dir)
 		}
@@ -279,9 +279,9 @@ func (n *Node) unknown(view *catalog.View, all []unnamed) (unknown []unnamed, er
 		if d.known && !d.planned {
 			continue
 		}
-		about, err := n.readAbout(d)
-		if err == nil && about.Catalog > view.Version() {
-			return nil, olderCatalog(view, d.dir, about.Catalog)
+		summary, err := n.readSummary(d)
+		if err == nil && summary.Catalog > view.Version() {
+			return nil, olderCatalog(view, d.dir, summary.Catalog)
 		}
 		// A planned partition may be incomplete, so it may be unreadable. The marks prove
 		// that the catalog is the newest one, unless they are damaged.
@@ -398,13 +398,13 @@ func inspect(pool *storage.Pool, dir string, o storage.Opening, see func(*storag
 	return err
 }
 
-// readAbout reads the descriptor of the partition in a directory.
-func (n *Node) readAbout(d unnamed) (about partition.About, err error) {
+// readSummary reads the descriptor of the partition in a directory.
+func (n *Node) readSummary(d unnamed) (summary partition.Summary, err error) {
 	err = inspect(n.cfg.Pool, d.dir, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
-		about, err = partition.ReadAbout(snapshot)
+		summary, err = partition.ReadSummary(snapshot)
 		return err
 	})
-	return about, err
+	return summary, err
 }
 
 // opening returns what the store of a partition must contain before it is served.
@@ -419,16 +419,16 @@ func openingOf(dir string, known mark, view func() *catalog.View) storage.Openin
 	return storage.Opening{
 		Contains: known.position,
 		Verify: func(snapshot *storage.Snapshot) error {
-			about, err := partition.ReadAbout(snapshot)
+			summary, err := partition.ReadSummary(snapshot)
 			if err != nil {
 				return err
 			}
-			if view := view(); about.Catalog > view.Version() {
-				return olderCatalog(view, dir, about.Catalog)
+			if view := view(); summary.Catalog > view.Version() {
+				return olderCatalog(view, dir, summary.Catalog)
 			}
-			if uint64(about.LSN) < known.value {
+			if uint64(summary.LSN) < known.value {
 				return fmt.Errorf("it ends at LSN %d, and LSN %d was acknowledged at %s: %w: %s",
-					about.LSN, known.value, clock(known.at), errLost, remedy)
+					summary.LSN, known.value, clock(known.at), errLost, remedy)
 			}
 			return nil
 		},

@@ -67,7 +67,7 @@ func (e *Engine) withRoles(caller auth.Caller) auth.Caller {
 // allow decides whether the caller may do w to the resource that the link names,
 // as far as the partition key does not matter: see [allowKey] and
 // [Engine.confine] for that. It sets the names in w.
-func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
+func (e *Engine) allow(caller auth.Caller, w auth.Access, link Link) error {
 	if caller.Kind() == auth.Master {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
 // operation that knows the partition key also calls [allowKey]; one on several keys
 // calls [Engine.confine].
 func (e *Engine) allowDocuments(caller auth.Caller, action auth.Action, link Link, options *Options) error {
-	w := auth.Wish{Action: action, On: auth.Document}
+	w := auth.Access{Action: action, On: auth.Document}
 	if link.Document != "" {
 		w.Feed, w.ID = "docs", link.Document
 	}

@@ -133,7 +133,7 @@ func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req Cont
 			out.Body = nil
 			return err
 		}
-		if req.Usage && e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, req.Link) == nil {
+		if req.Usage && e.allow(caller, auth.Access{Action: auth.Read, On: auth.Statistics}, req.Link) == nil {
 			all, err := e.stats(ctx, c)
 			if err != nil {
 				return err

@@ -120,7 +120,7 @@ func (e *Engine) define(caller auth.Caller, action auth.Action, link Link, opera
 func (e *Engine) defineAs(caller auth.Caller, action auth.Action, on auth.Resource, link Link, operation func(out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
-	err := e.allow(caller, auth.Wish{Action: action, On: on}, link)
+	err := e.allow(caller, auth.Access{Action: action, On: on}, link)
 	if err == nil {
 		err = e.control.metadataRequest(on, metadataCharge(action))
 	}

@@ -74,7 +74,7 @@ func (e *Engine) definitions(ctx context.Context, caller auth.Caller, req QueryR
 func (e *Engine) definitionsOf(ctx context.Context, caller auth.Caller, on auth.Resource, req QueryRequest, list func(*catalog.View, *Feed) ([]definition, error)) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
-	err := e.allow(caller, auth.Wish{Action: auth.Query, On: on}, req.Link)
+	err := e.allow(caller, auth.Access{Action: auth.Query, On: on}, req.Link)
 	if err == nil {
 		err = e.control.metadataRequest(on, throughput.MetadataQuery)
 	}

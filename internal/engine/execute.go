@@ -55,7 +55,7 @@ func (e *Engine) Execute(ctx context.Context, caller auth.Caller, req ExecuteReq
 }
 
 func (e *Engine) execute(ctx context.Context, caller auth.Caller, req *ExecuteRequest, meter *throughput.Meter, out *Executed) error {
-	wish := auth.Wish{Action: auth.Execute, On: auth.Script, Feed: resource.Procedure.Word(), ID: req.Procedure}
+	wish := auth.Access{Action: auth.Execute, On: auth.Script, Feed: resource.Procedure.Word(), ID: req.Procedure}
 	if err := e.allow(caller, wish, req.Link); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ContainerRequest) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
-	err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Container}, req.Link)
+	err := e.allow(caller, auth.Access{Action: auth.Read, On: auth.Container}, req.Link)
 	if err == nil {
 		err = e.control.metadataRequest(auth.Container, throughput.MetadataRead)
 	}
@@ -79,7 +79,7 @@ func knownVersion(c *catalog.Container, etag resource.ETag) uint64 {
 // PartitionStats returns statistics of each physical partition of a container,
 // in range order. It opens those that are closed.
 func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Link) ([]PartitionStats, error) {
-	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, link); err != nil {
+	if err := e.allow(caller, auth.Access{Action: auth.Read, On: auth.Statistics}, link); err != nil {
 		return nil, fail(err)
 	}
 	c, ok := locateContainer(e.catalog.View(), link)
@@ -93,7 +93,7 @@ func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Li
 // QueryVisits returns how many physical partitions the queries of a container
 // ask. The error is 404/1003 if the container does not exist.
 func (e *Engine) QueryVisits(caller auth.Caller, link Link) (QueryVisits, error) {
-	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, link); err != nil {
+	if err := e.allow(caller, auth.Access{Action: auth.Read, On: auth.Statistics}, link); err != nil {
 		return QueryVisits{}, fail(err)
 	}
 	c, ok := locateContainer(e.catalog.View(), link)

@@ -122,7 +122,7 @@ func (e *Engine) QueryScripts(ctx context.Context, caller auth.Caller, kind reso
 func (e *Engine) defineScript(caller auth.Caller, action auth.Action, req *ScriptRequest, operation func(c *catalog.Container, out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
-	err := e.allow(caller, auth.Wish{Action: action, On: auth.Script, Feed: req.Kind.Word(), ID: req.Script}, req.Link)
+	err := e.allow(caller, auth.Access{Action: action, On: auth.Script, Feed: req.Kind.Word(), ID: req.Script}, req.Link)
 	if err == nil && action == auth.Replace {
 		err = allowID(caller, req.Body)
 	}

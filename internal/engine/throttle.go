@@ -156,7 +156,7 @@ type PartitionThroughput = throughput.Given
 // empty. A name is one from an answer, in a container the id. An unknown name is
 // 400, and a container or database without a throughput of its own 404.
 func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, link Link, names []string) ([]PartitionThroughput, error) {
-	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Offer}, link); err != nil {
+	if err := e.allow(caller, auth.Access{Action: auth.Read, On: auth.Offer}, link); err != nil {
 		return nil, fail(err)
 	}
 	view := e.catalog.View()

@@ -18,8 +18,8 @@ import (
 // operations, and are certain when its proposal is, if it has one. The error is that of
 // a request that failed, not of a refused operation.
 func (p *Partition) evaluate(r *request, now *published) error {
-	if r.aside != nil {
-		return r.aside(r)
+	if r.task != nil {
+		return r.task(r)
 	}
 	return p.transact(r, now)
 }

@@ -112,7 +112,7 @@ func (p *Partition) unlock(lock *keyLock) { p.heavy.unpark(p.intake.unlock(lock)
 // durable, so that the next snapshot has them.
 func (p *Partition) seize(ctx context.Context, keys *request, lock *keyLock) error {
 	r := &request{epk: keys.epk, key: keys.key, hash: keys.hash, lock: lock, evaluated: make(chan struct{})}
-	r.aside = func(r *request) error {
+	r.task = func(r *request) error {
 		if pending, ok := p.writer.overlay.logical[lock.key]; ok {
 			r.proposal = pending.flight.proposal
 		}
@@ -190,7 +190,7 @@ func (h *LockedTransaction) number(ctx context.Context) error {
 	n := min(max(1, h.chunk*2), versionsMax)
 	var first uint64
 	r := &request{epk: h.keys.epk, key: h.keys.key, hash: h.keys.hash, lock: h.lock, evaluated: make(chan struct{})}
-	r.aside = func(*request) error {
+	r.task = func(*request) error {
 		next := &h.p.writer.next
 		if next.Counter+n >= resource.NumbersMax {
 			return status.Forbidden(0, "The partition has given out all its document numbers.")

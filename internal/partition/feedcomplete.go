@@ -97,7 +97,7 @@ func (b *builder) complete(tx *transaction) keeping {
 	case retention == 0:
 		k.list = nil
 	default:
-		k.list = tx.p.keptBefore(k.list, tx.next.LSN)
+		k.list = tx.p.beginKept(k.list, tx.next.LSN)
 	}
 	if k.rows && (retention == 0 || k.next < tx.over) {
 		b.check(b.drop(tx, &k, tx.over, retention == 0))
@@ -116,10 +116,10 @@ func (b *builder) complete(tx *transaction) keeping {
 	return k
 }
 
-// keptBefore returns the list after an effect of a container that keeps all versions.
+// beginKept returns the list after an effect of a container that keeps all versions.
 // The first such effect begins it, whatever the effect changes: otherwise a reader at
 // the LSN before it would be refused as too late.
-func (p *Partition) keptBefore(list layout.KeptList, lsn resource.LSN) layout.KeptList {
+func (p *Partition) beginKept(list layout.KeptList, lsn resource.LSN) layout.KeptList {
 	if len(list) > 0 {
 		return list
 	}
@@ -179,8 +179,8 @@ func (b *builder) kept(before, after layout.KeptList) {
 	}
 }
 
-// knowKept reads the state of the complete feed, if the writer does not have it.
-func (p *Partition) knowKept(now *published) error {
+// loadKept reads the state of the complete feed, if the writer does not have it.
+func (p *Partition) loadKept(now *published) error {
 	k := &p.writer.keeping
 	if k.known {
 		return nil

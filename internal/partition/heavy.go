@@ -107,7 +107,7 @@ type gate struct {
 	// max is the weight of the requests that may have passed: heavyBytes, less in tests.
 	max int
 
-	anew atomic.Int64 // operations with heavyTerms whose change the writer has computed
+	recomputed atomic.Int64 // operations with heavyTerms whose change the writer has computed
 
 	mu sync.Mutex
 
@@ -246,7 +246,7 @@ func (p *Partition) pass(ctx context.Context, r *request) (err error) {
 		return err
 	}
 	if weight >= heavyCrowds {
-		return p.calm(ctx)
+		return p.waitForStore(ctx)
 	}
 	return nil
 }
@@ -307,9 +307,9 @@ func (p *Partition) passed(r *request) {
 	}
 }
 
-// calm waits until the store has no full write buffers and not too many tables. Without
+// waitForStore waits until the store has no full write buffers and not too many tables. Without
 // it, all writes after the heavy one would wait for that.
-func (p *Partition) calm(ctx context.Context) error {
+func (p *Partition) waitForStore(ctx context.Context) error {
 	var tick *time.Ticker
 	for p.config.Store.Busy() {
 		if tick == nil {

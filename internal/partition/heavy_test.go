@@ -121,7 +121,7 @@ func TestHugeDocumentIsEvaluatedAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := w.partition.Load().heavy.anew.Load(); got != 0 {
+	if got := w.partition.Load().heavy.recomputed.Load(); got != 0 {
 		t.Errorf("the writer has worked out %d huge documents itself", got)
 	}
 	clean(t, w)
@@ -379,8 +379,8 @@ func TestHugeDocumentsOfScriptsPassOneByOne(t *testing.T) {
 		if g.apply(t) != 0 || p.heavy.passed != 0 {
 			t.Error("a request is left at the gate")
 		}
-		if anew := p.heavy.anew.Load(); anew != 0 {
-			t.Errorf("the writer has computed the changes of %d huge documents", anew)
+		if recomputed := p.heavy.recomputed.Load(); recomputed != 0 {
+			t.Errorf("the writer has computed the changes of %d huge documents", recomputed)
 		}
 	})
 }
@@ -496,8 +496,8 @@ func TestHugeBatchIsEvaluatedAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean(t, w)
-	if anew := w.partition.Load().heavy.anew.Load(); anew != 0 {
-		t.Errorf("the writer has computed the changes of %d huge documents", anew)
+	if recomputed := w.partition.Load().heavy.recomputed.Load(); recomputed != 0 {
+		t.Errorf("the writer has computed the changes of %d huge documents", recomputed)
 	}
 }
 

@@ -90,7 +90,7 @@ func (p *Partition) Purge(ctx context.Context, ask Purge) (Purged, error) {
 // the published state then has all earlier writes.
 func (p *Partition) alone(mark layout.Mark, do func(r *request, now *published) error) *request {
 	r := &request{epk: mark.Extent.Min, key: mark.Key, hash: layout.KeyHash(mark.Key), evaluated: make(chan struct{})}
-	r.aside = func(r *request) error {
+	r.task = func(r *request) error {
 		p.drain()
 		now, err := p.acquire()
 		if err != nil {
@@ -185,7 +185,7 @@ func (p *Partition) mark(now *published, r *request, mark layout.Mark) error {
 // it. There must be no other proposed effects.
 func (p *Partition) setPurges(r *request, now *published, list layout.Marks) error {
 	w := &p.writer
-	if err := p.knowKept(now); err != nil {
+	if err := p.loadKept(now); err != nil {
 		return err
 	}
 	next := w.next
@@ -203,7 +203,7 @@ func (p *Partition) setPurges(r *request, now *published, list layout.Marks) err
 	b.state(next)
 	keeping := w.keeping
 	if p.config.Container().Retention > 0 {
-		keeping.list = p.keptBefore(keeping.list, next.LSN)
+		keeping.list = p.beginKept(keeping.list, next.LSN)
 		b.kept(w.keeping.list, keeping.list)
 	}
 	b.under(p)

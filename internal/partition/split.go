@@ -178,9 +178,9 @@ func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 	return o.proposal.Err()
 }
 
-// obey executes the waiting order, if there is one: after all effects that have been
+// executeOrder executes the waiting order, if there is one: after all effects that have been
 // evaluated, and before all others.
-func (p *Partition) obey() {
+func (p *Partition) executeOrder() {
 	p.intake.mu.Lock()
 	o, h := p.intake.order, p.intake.handing
 	p.intake.order = nil

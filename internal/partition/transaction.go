@@ -382,7 +382,7 @@ func (tx *transaction) start() error {
 	}
 	tx.retention = int64(tx.p.config.Container().Retention / time.Second)
 	if tx.w == &tx.p.writer {
-		if err := tx.p.knowKept(tx.now); err != nil {
+		if err := tx.p.loadKept(tx.now); err != nil {
 			return err
 		}
 	}
@@ -447,7 +447,7 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 		return m, nil
 	}
 	if op.terms() >= heavyTerms && tx.w == &tx.p.writer {
-		tx.p.heavy.anew.Add(1)
+		tx.p.heavy.recomputed.Add(1)
 	}
 	switch {
 	case before.edit != gone:

@@ -300,7 +300,7 @@ type request struct {
 	meter      *throughput.Meter
 	allowance  allowance            // for conditions, in the caller's goroutine
 	lock       *keyLock             // of the LockedTransaction that makes the request; nil if none does
-	aside      func(*request) error // the writer calls it instead of the operations; may be nil
+	task       func(*request) error // the writer calls it instead of the operations; may be nil
 
 	passing *passing // at the gate; nil for a light request
 	size    int      // of the documents in bytes, as received; zero if unknown

@@ -46,7 +46,7 @@ func (p *Partition) run(idle chan struct{}) {
 	defer close(idle)
 	for {
 		p.reap()
-		p.obey()
+		p.executeOrder()
 		requests, more := p.take()
 		if !more {
 			return

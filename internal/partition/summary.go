@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// About describes a partition from its own store, without the catalog.
-type About struct {
+// Summary describes a partition from its own store, without the catalog.
+type Summary struct {
 	Container resource.RID
 	Key       partitionkey.Definition
 	resource.Partition
@@ -28,21 +28,21 @@ type About struct {
 	HasUniqueKeys bool
 }
 
-// ReadAbout reads the description from a snapshot. The error says that it is not that
+// ReadSummary reads the description from a snapshot. The error says that it is not that
 // of a partition, or is damaged.
-func ReadAbout(snapshot *storage.Snapshot) (About, error) {
+func ReadSummary(snapshot *storage.Snapshot) (Summary, error) {
 	d, s, x, err := layout.ReadMeta(snapshot)
 	if err != nil {
-		return About{}, err
+		return Summary{}, err
 	}
-	about := About{Container: d.Container, Key: d.Key, Partition: d.Partition, Policy: x.Policy, LSN: s.LSN, Latest: s.TS, Documents: s.Items, Bytes: s.Bytes}
-	if about.Catalog, err = layout.ReadCatalog(snapshot); err != nil {
-		return About{}, err
+	summary := Summary{Container: d.Container, Key: d.Key, Partition: d.Partition, Policy: x.Policy, LSN: s.LSN, Latest: s.TS, Documents: s.Items, Bytes: s.Bytes}
+	if summary.Catalog, err = layout.ReadCatalog(snapshot); err != nil {
+		return Summary{}, err
 	}
 	low, high := storage.FamilyUnique.Bounds()
 	rows := snapshot.Iter(low, high)
-	about.HasUniqueKeys = rows.First()
-	return about, rows.Close()
+	summary.HasUniqueKeys = rows.First()
+	return summary, rows.Close()
 }
 
 // putCatalog records the version of the catalog, if there is one, in the store of a new

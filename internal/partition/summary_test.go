@@ -9,16 +9,16 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// about reads what the store of a world says of itself.
-func (w *world) about() About {
+// summary reads the summary from the store of a world.
+func (w *world) summary() Summary {
 	w.tb.Helper()
 	snapshot := w.store.Snapshot()
 	defer snapshot.Close()
-	about, err := ReadAbout(snapshot)
+	summary, err := ReadSummary(snapshot)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	return about
+	return summary
 }
 
 // A partition records the version of the catalog with the effect that is the first
@@ -50,14 +50,14 @@ func TestCatalogVersionIsRecorded(t *testing.T) {
 		if err := put("a"); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.about(); got.Catalog != step.want {
+		if got := w.summary(); got.Catalog != step.want {
 			t.Errorf("step %d: recorded %d, want %d", i, got.Catalog, step.want)
 		}
 		reopen()
 	}
-	about := w.about()
-	if about.Partition.ID != 7 || about.Documents != 1 || about.LSN != 5 || about.Container != w.container.Load().RID || about.HasUniqueKeys {
-		t.Errorf("about %+v", about)
+	summary := w.summary()
+	if summary.Partition.ID != 7 || summary.Documents != 1 || summary.LSN != 5 || summary.Container != w.container.Load().RID || summary.HasUniqueKeys {
+		t.Errorf("summary %+v", summary)
 	}
 	if report := w.check(); !report.Clean() || report.Catalog != 9 {
 		t.Errorf("check: %+v", report)
@@ -87,7 +87,7 @@ func TestCatalogVersionAfterLostEffect(t *testing.T) {
 	if _, err := w.write(Upsert, w.parse(`{"id":"a","pk":"x"}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.about().Catalog; got != 4 {
+	if got := w.summary().Catalog; got != 4 {
 		t.Errorf("recorded %d, want 4", got)
 	}
 }
