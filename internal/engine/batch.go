@@ -50,8 +50,7 @@ type BatchOperation struct {
 	Size        int               // bytes of Body as received
 	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
-	Silent      bool                // leave the document out of the answer to a write
-	Directive   partition.Directive // whether the document is indexed
+	Silent      bool // leave the document out of the answer to a write
 
 	// Wrong is the error that the caller found when it read the operation; nil
 	// for none. The operation is then refused with it.
@@ -291,7 +290,7 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 
 // operation converts an operation of a batch to that of a partition.
 func (b *batch) operation(container *catalog.Container, o *BatchOperation, key *partitionkey.Key) (ask partition.BatchOperation) {
-	ask.Operation = partition.Operation{Op: operations[o.Action], ID: o.ID, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, Directive: o.Directive}
+	ask.Operation = partition.Operation{Op: operations[o.Action], ID: o.ID, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}
 	ask.Silent = o.Silent
 	err := o.Wrong
 	if err == nil && o.Key != nil && !given(container.PartitionKey, *o.Key).Equal(given(container.PartitionKey, *key)) {

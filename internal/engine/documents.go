@@ -102,7 +102,7 @@ func (e *Engine) writeOf(container *catalog.Container, op partition.Op, req *Doc
 		return w, err
 	}
 	w.Op, w.ID, w.IfMatch, w.IfNoneMatch = o.Op, o.ID, o.IfMatch, o.IfNoneMatch
-	w.Document, w.Changes, w.Condition, w.Directive = o.Document, o.Changes, o.Condition, req.Directive
+	w.Document, w.Changes, w.Condition = o.Document, o.Changes, o.Condition
 	w.EPK = container.PartitionKey.Hash(w.Key)
 	w.Size, w.Work = req.Size, e.working
 	return w, nil

@@ -199,7 +199,7 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 			}
 		}
 		written, err = host.tx.Do(ctx, partition.Operation{
-			Op: w.Op, ID: w.ID, Document: w.Document, Directive: w.Directive, IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
+			Op: w.Op, ID: w.ID, Document: w.Document, IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
 		})
 		if err == nil {
 			body, err = host.post(ctx, t, &w, written.Body)
@@ -305,15 +305,15 @@ func (h *host) Replace(ctx context.Context, w script.Write) (value.Value, error)
 }
 
 func (h *host) write(ctx context.Context, op partition.Op, w script.Write) (value.Value, error) {
-	directive, err := partition.ParseDirective(w.IndexAction)
-	if err != nil {
+	if err := CheckDirective(w.IndexAction); err != nil {
 		return value.Value{}, err
 	}
 	if err := h.check(w.Document); err != nil {
 		return value.Value{}, err
 	}
-	ask := partition.Operation{Op: op, Document: w.Document, Directive: directive, IfMatch: resource.ETag(w.Target.ETag)}
+	ask := partition.Operation{Op: op, Document: w.Document, IfMatch: resource.ETag(w.Target.ETag)}
 	if op == partition.Replace {
+		var err error
 		if ask.ID, err = h.id(w.Target); err != nil {
 			return value.Value{}, err
 		}

@@ -1,7 +1,8 @@
 package engine
 
 import (
-	"github.com/decandb/decan/internal/partition"
+	"strings"
+
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -59,10 +60,16 @@ func (o Options) meter(twice bool) throughput.Meter {
 	return throughput.Meter{Spender: throughput.Spender{Low: o.LowPriority, Bucket: o.Bucket}, Twice: twice}
 }
 
-// ParseDirective reads an indexing directive: Default, Include or Exclude in any
-// case. An empty text is Default. The error is BadRequest.
-func ParseDirective(text string) (partition.Directive, error) {
-	return partition.ParseDirective(text)
+// CheckDirective checks an indexing directive: empty, Default, Include or Exclude in any
+// case, or the numbers 0, 2 and 1 that the Python SDK sends for them. Directives have no
+// effect, as in the service: every document is indexed as the policy says. The error is
+// BadRequest.
+func CheckDirective(text string) error {
+	switch strings.ToLower(text) {
+	case "", "default", "0", "include", "2", "exclude", "1":
+		return nil
+	}
+	return status.BadRequest("The indexing directive %.64q is none of Default, Include and Exclude.", text)
 }
 
 // DocumentRequest is a request for one document. Create and Upsert ignore
@@ -74,7 +81,6 @@ type DocumentRequest struct {
 	Size        int               // bytes of Document as received
 	IfMatch     resource.ETag     // empty: no condition; "*": any version
 	IfNoneMatch resource.ETag
-	Directive   partition.Directive // whether the document is indexed; ignored by Read and Delete
 
 	// The triggers of the container that run before and after a Create,
 	// Replace, Upsert or Delete, in this order.

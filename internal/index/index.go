@@ -80,7 +80,7 @@ const (
 // paths that name them, not under /*. For a policy that the service would
 // refuse, the error is a BadRequest that names the path.
 //
-// Automatic decides which documents are passed to Terms, so Compile ignores it.
+// Automatic has no effect.
 func Compile(p resource.IndexingPolicy) (*Index, error) {
 	x := &Index{none: p.Mode == resource.IndexingNone, policy: p, ids: map[Term]bool{}}
 	x.scratch.New = func() any { return new(walker) }

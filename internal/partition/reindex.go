@@ -11,7 +11,8 @@ import (
 
 // Reindex starts to change the index to the container's current policy, in the
 // background between writes, and returns at once. It continues a change that was in
-// progress, and does nothing if the policy is the same. Queries use the new policy when
+// progress, and does nothing if the policy is the same, unless an earlier version of this
+// program left documents out of the index. Queries use the new policy when
 // its index is complete; [Stats] have the progress. A step that fails is repeated after
 // the next write or call.
 func (p *Partition) Reindex() {
@@ -105,7 +106,10 @@ func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths)
 	row := now.Indexing.IndexRow
 	if row.Phase == layout.Settled {
 		want := p.config.Container().Indexing
-		if want.Equal(row.Policy) {
+		if want.Equal(row.Policy) && !row.LeftOut(&now.State) {
+			if row.Directives {
+				return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy}, nil
+			}
 			return nil, nil
 		}
 		next, err := layout.Compile(want)
@@ -116,7 +120,7 @@ func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths)
 			return nil, err
 		}
 		p.config.Logger.Info("index rebuild started", "partition", p.own.ID, "documents", now.Items)
-		row.Other = &want
+		row.Begin(want)
 		return p.beginSweep(now, row, layout.Building)
 	}
 	done, err := p.sweepTerms(now, &row, b, complete)
@@ -124,13 +128,12 @@ func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths)
 		return &row, err
 	}
 	if row.Phase == layout.Building {
-		previous := row.Policy
-		row.Policy, row.Other = *row.Other, &previous
+		row.Switch()
 		*complete = layout.Paths{InUse: complete.Next}
 		return p.beginSweep(now, row, layout.Cleaning)
 	}
 	p.config.Logger.Info("index rebuild finished", "partition", p.own.ID)
-	return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy}, nil
+	return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy, Directives: row.Directives}, nil
 }
 
 // beginSweep sets a row to the beginning of a sweep over all current documents.

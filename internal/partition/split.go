@@ -202,7 +202,7 @@ func (p *Partition) executeOrder() {
 }
 
 // presentable refuses a handover while the index is not the one that the container asks
-// for, because the effects of a rebuild have rows of several keys. It also refuses a
+// for, or may lack documents, because the effects of a rebuild have rows of several keys. It also refuses a
 // merge while documents are purged, because a mark compares LSNs, and those of two
 // partitions cannot be compared.
 func (p *Partition) presentable(h *handover) error {
@@ -214,7 +214,7 @@ func (p *Partition) presentable(h *handover) error {
 	if h.what == merging && len(now.Marks) > 0 {
 		return purging(p.own.ID)
 	}
-	if now.Indexing.Phase != layout.Settled || !p.config.Container().Indexing.Equal(now.Indexing.Policy) {
+	if now.Indexing.Phase != layout.Settled || now.Indexing.Directives || !p.config.Container().Indexing.Equal(now.Indexing.Policy) {
 		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
 			p.own.ID, now.Indexing.Progress(), h.what)
 	}

@@ -198,10 +198,6 @@ func (s *story) write(d *datadriven.TestData) string {
 			if text := s.arg(d, "key"); text != "" {
 				w.Key = s.key(text)
 			}
-			var err error
-			if w.Directive, err = ParseDirective(s.arg(d, "directive")); err != nil {
-				d.Fatalf(s.t, "%v", err)
-			}
 			if d.HasArg("generation") {
 				var g int
 				d.ScanArgs(s.t, "generation", &g)

@@ -347,7 +347,7 @@ func (tx *transaction) change(op *operation, before *current) error {
 	}
 	total := layout.Totals{Items: tx.total.Items + items, Bytes: tx.total.Bytes + bytes}
 	next.Items, next.Bytes = next.Items+items, next.Bytes+bytes
-	next.Excludes = next.Items > 0 && (next.Excludes || op.row != nil && layout.DirectiveOf(op.row) == Exclude)
+	next.Excludes = next.Excludes && next.Items > 0
 	if err := tx.p.quota(bytes, total.Bytes); err != nil && !tx.horizon.Marks.Concern(tx.key) {
 		return err // While documents of the key are purged, its totals count those as well.
 	}
@@ -464,7 +464,7 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 	if op.row != nil {
 		k := op.keys
 		if !op.indexing.Fits(x) {
-			if k, err = x.KeysOfBody(layout.BodyOf(op.row), layout.DirectiveOf(op.row)); err != nil {
+			if k, err = x.KeysOfBody(layout.BodyOf(op.row), layout.ByPolicy); err != nil {
 				return m, err
 			}
 		}

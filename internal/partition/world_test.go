@@ -258,6 +258,12 @@ func (w *world) rows(text string, r partitionkey.Range, pageItems int, meter *th
 	if err != nil {
 		return nil, 0, err
 	}
+	return w.planned(plan, r, pageItems, meter)
+}
+
+// planned is rows for a plan.
+func (w *world) planned(plan *query.Plan, r partitionkey.Range, pageItems int, meter *throughput.Meter) (rows []string, pages int, err error) {
+	p := w.partition.Load()
 	stream := func(ctx context.Context, b query.Budget) (query.Page, error) {
 		page, _, err := p.Query(ctx, Query{Plan: plan, Generation: w.own.Generation, Range: r, Budget: b, Meter: meter})
 		return page, err

@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/decandb/decan/internal/partition/layout"
@@ -50,31 +49,6 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Directive says whether a document is in the index, as [layout.Directive] does.
-type Directive = layout.Directive
-
-// The directives.
-const (
-	ByPolicy = layout.ByPolicy
-	Include  = layout.Include
-	Exclude  = layout.Exclude
-)
-
-// ParseDirective parses Default, Include and Exclude in any case, and the numbers 0, 2
-// and 1 that the Python SDK sends for them. The empty text is Default. The error is
-// BadRequest.
-func ParseDirective(text string) (Directive, error) {
-	switch strings.ToLower(text) {
-	case "", "default", "0":
-		return ByPolicy, nil
-	case "include", "2":
-		return Include, nil
-	case "exclude", "1":
-		return Exclude, nil
-	}
-	return ByPolicy, status.BadRequest("The indexing directive %.64q is none of Default, Include and Exclude.", text)
-}
-
 // AnyETag is a condition that every version satisfies.
 const AnyETag resource.ETag = "*"
 
@@ -96,9 +70,6 @@ type Operation struct {
 	// without an index and has a row if the current version satisfies it. Otherwise the
 	// error is PreconditionFailed.
 	Condition *query.Plan
-
-	// Directive says whether the new content is indexed; see [Directive].
-	Directive Directive
 
 	// IfMatch, if not empty, is the etag that the current version must have; AnyETag
 	// accepts all. A create, and an upsert that creates, ignore it.
@@ -125,7 +96,6 @@ type Write struct {
 	Document    value.Value
 	Changes     *patch.Patch
 	Condition   *query.Plan
-	Directive   Directive
 	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
 
@@ -147,7 +117,7 @@ const LargeMin = 64 << 10
 
 func (w *Write) operation() Operation {
 	return Operation{
-		Op: w.Op, ID: w.ID, Document: w.Document, Changes: w.Changes, Condition: w.Condition, Directive: w.Directive,
+		Op: w.Op, ID: w.ID, Document: w.Document, Changes: w.Changes, Condition: w.Condition,
 		IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
 	}
 }
@@ -464,11 +434,10 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 		return err
 	}
 	row := layout.NewDocumentRow(epkSize, key, doc)
-	layout.SetDirective(row, op.ask.Directive)
 	if size, limit := len(layout.BodyOf(row)), p.config.Limits.DocumentBytes; size > limit {
 		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
-	op.keys, err = op.indexing.KeysOf(doc, layout.BodyOf(row), op.ask.Directive, look)
+	op.keys, err = op.indexing.KeysOf(doc, layout.BodyOf(row), layout.ByPolicy, look)
 	op.row, op.claims = row, p.uniques.Of(doc)
 	return err
 }

@@ -26,7 +26,7 @@ const (
 // empty one.
 type IndexingPolicy struct {
 	Mode      IndexingMode `json:"mode"`
-	Automatic bool         `json:"automatic"` // false: index only documents that are written with the directive Include
+	Automatic bool         `json:"automatic"` // stored and returned; false has no effect, as in the service
 	Included  []string     `json:"included"`  // as given, such as /a/b/?, /a/* or /a/[]/{b, c}/?; see [ParseIndexPath]
 	Excluded  []string     `json:"excluded"`
 

@@ -135,7 +135,7 @@ func (r *request) jsonOperations(body []byte) ([]engine.BatchOperation, error) {
 		}
 		o.Key, o.Wrong = operationKey(text)
 		if o.Wrong == nil {
-			o.Directive, o.Wrong = engine.ParseDirective(item.Get("indexingDirective").Text())
+			o.Wrong = engine.CheckDirective(item.Get("indexingDirective").Text())
 		}
 		if ttl := item.Get("timeToLiveInSeconds"); o.Wrong == nil && ttl.IsDefined() {
 			o.Wrong = expireIn(o, ttl)
@@ -273,7 +273,7 @@ func (r *request) rowOperations(body []byte, limit int) ([]engine.BatchOperation
 		}
 		o.Key, o.Wrong = operationKey(row.PartitionKey)
 		if o.Wrong == nil {
-			o.Directive, o.Wrong = engine.ParseDirective(row.IndexingDirective)
+			o.Wrong = engine.CheckDirective(row.IndexingDirective)
 		}
 		if o.Wrong == nil && len(row.Body) > 0 {
 			o.Body, o.Size, o.Wrong = r.operationBody(row.Body, limit)

@@ -173,7 +173,7 @@ func (r *request) document() (engine.DocumentRequest, error) {
 func (r *request) documentChange() (engine.DocumentRequest, error) {
 	req, err := r.document()
 	if err == nil {
-		req.Directive, err = engine.ParseDirective(r.header(headerIndexing))
+		err = engine.CheckDirective(r.header(headerIndexing))
 	}
 	return req, err
 }

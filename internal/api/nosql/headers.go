@@ -56,7 +56,7 @@ const (
 	headerBucket             = "X-Ms-Cosmos-Throughput-Bucket"                          // the throughput bucket of the request, 1 to 5
 	headerDecanPartitions    = "X-Decan-Partition-Count"                                // Decan's own: exact number of partitions on create
 	headerTokenLifetime      = "X-Ms-Documentdb-Expiry-Seconds"                         // lifetime of a permission's resource token
-	headerIndexing           = "X-Ms-Indexing-Directive"                                // whether the document is indexed: Default, Include or Exclude
+	headerIndexing           = "X-Ms-Indexing-Directive"                                // Default, Include or Exclude; checked, and without effect
 	headerScriptLogging      = "X-Ms-Documentdb-Script-Enable-Logging"                  // requests headerScriptLog
 	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // ids separated by commas
 	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // likewise

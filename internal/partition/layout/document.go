@@ -17,8 +17,8 @@ const (
 	documentVersion = 1
 
 	flagTTL     = 1 // the document has its own time to live, after the key
-	flagInclude = 2 // it was written with the directive Include
-	flagExclude = 4 // it was written with the directive Exclude
+	flagInclude = 2 // directive Include
+	flagExclude = 4 // directive Exclude
 	flagsKnown  = flagTTL | flagInclude | flagExclude
 	ttlBytes    = 4
 
@@ -45,16 +45,17 @@ const KeyBytesMax = 1<<16 - 1
 // ErrDocument is the error of a document row that cannot be read.
 var ErrDocument = errors.New("damaged document row")
 
-// Directive says whether a document is in the index. Each write sets it. Reads,
-// lists and queries that read all documents find a document that is not in the
-// index; a filter that the index answers does not.
+// Directive is the indexing directive with which an earlier version of this program
+// wrote a document. Its indexes lack documents: those with Exclude, and those without
+// Include if the policy's Automatic is off. Directives have no effect on the index now,
+// and are not recorded.
 type Directive uint8
 
 // The directives.
 const (
-	ByPolicy Directive = iota // unless the policy's Automatic is off, as it is now
-	Include                   // in any case
-	Exclude                   // in no case
+	ByPolicy Directive = iota
+	Include
+	Exclude
 )
 
 // Document is a decoded document row. It shares the bytes of the row.
@@ -64,7 +65,7 @@ type Document struct {
 	EPKSize   int
 	Key       []byte    // the full partition key in canonical form
 	TTL       int32     // its own time to live in seconds, -1 for never; zero if it has none
-	Directive Directive // that it was written with
+	Directive Directive // ByPolicy unless an earlier version wrote the document
 	Body      []byte    // JSON object without system properties, never empty
 }
 
@@ -136,8 +137,7 @@ func bodyOffset(row []byte) int {
 	return at
 }
 
-// DirectiveOf returns the directive of the document in a row.
-func DirectiveOf(row []byte) Directive {
+func directiveOf(row []byte) Directive {
 	switch {
 	case row[offFlags]&flagExclude != 0:
 		return Exclude
@@ -145,16 +145,6 @@ func DirectiveOf(row []byte) Directive {
 		return Include
 	}
 	return ByPolicy
-}
-
-// SetDirective sets the directive in a new row.
-func SetDirective(row []byte, d Directive) {
-	switch d {
-	case Exclude:
-		row[offFlags] |= flagExclude
-	case Include:
-		row[offFlags] |= flagInclude
-	}
 }
 
 // DecodeDocument decodes a row. The document shares its bytes.
@@ -179,7 +169,7 @@ func DecodeDocument(row []byte) (Document, error) {
 		ETag:      [etagBytes]byte(row[offETag:]),
 		EPKSize:   int(row[offEPKSize]),
 		Key:       row[offKey:keyEnd:keyEnd],
-		Directive: DirectiveOf(row),
+		Directive: directiveOf(row),
 		Body:      row[start:],
 	}
 	if row[offFlags]&flagTTL != 0 {

@@ -48,15 +48,46 @@ type IndexRow struct {
 	Passed int64 `json:"passed,omitempty"`
 	Total  int64 `json:"total,omitempty"`
 
-	// Directives says that the index follows directives. An older row does not have
-	// it: then all documents are in the index, whatever Automatic says.
-	Directives bool `json:"directives"`
+	// Directives says that earlier versions of this program built the index of
+	// Policy: it lacks documents, see [Directive]. OtherDirectives says the same of
+	// Other; nil means that it is as Directives.
+	Directives      bool  `json:"directives"`
+	OtherDirectives *bool `json:"otherDirectives,omitempty"`
 }
 
 // Append returns the row.
-func (x IndexRow) Append() ([]byte, error) {
-	x.Directives = true
-	return json.Marshal(x)
+func (x IndexRow) Append() ([]byte, error) { return json.Marshal(x) }
+
+// MayLack reports whether the index that queries use may lack documents of a partition
+// with this state. If so, [BareTerm] has them.
+func (x *IndexRow) MayLack(s *State) bool {
+	return x.Policy.Mode != resource.IndexingNone && (len(x.Policy.Computed) > 0 || x.LeftOut(s))
+}
+
+// LeftOut reports whether an earlier version may have left documents out of the index.
+// s is the state of the partition.
+func (x *IndexRow) LeftOut(s *State) bool {
+	return x.Directives && x.Policy.Mode != resource.IndexingNone && (s.Excludes || !x.Policy.Automatic)
+}
+
+// Begin makes next the policy that a change of policy builds. The index of next has
+// all documents.
+func (x *IndexRow) Begin(next resource.IndexingPolicy) {
+	x.Other, x.OtherDirectives = &next, new(bool)
+}
+
+// Switch exchanges the two policies.
+func (x *IndexRow) Switch() {
+	policy, directives := x.Policy, x.Directives
+	x.Policy, x.Directives = *x.Other, x.otherDirectives()
+	x.Other, x.OtherDirectives = &policy, &directives
+}
+
+func (x *IndexRow) otherDirectives() bool {
+	if x.OtherDirectives == nil {
+		return x.Directives
+	}
+	return *x.OtherDirectives
 }
 
 // DecodeIndexRow decodes a row of Append.
@@ -68,13 +99,6 @@ func DecodeIndexRow(row []byte) (IndexRow, error) {
 	if x.Version != MetaVersion || (x.Phase == Settled) != (x.Other == nil) ||
 		(x.Phase != Settled && x.Phase != Building && x.Phase != Cleaning) {
 		return x, fmt.Errorf("index %s: %w", row, ErrMeta)
-	}
-	if !x.Directives {
-		// The policy then differs from the container's, so a rebuild follows.
-		x.Policy.Automatic = true
-		if x.Other != nil {
-			x.Other.Automatic = true
-		}
 	}
 	return x, nil
 }
@@ -90,6 +114,10 @@ type Indexing struct {
 type Compiled struct {
 	*index.Index
 	computed *query.Computed // nil without computed properties
+
+	// The index lacks documents as directives, and the policy's mode and Automatic,
+	// say.
+	directives, none, automatic bool
 }
 
 // CompileIndexing compiles the policies of a row. It takes those that before has
@@ -97,30 +125,34 @@ type Compiled struct {
 func CompileIndexing(row IndexRow, before *Indexing) (*Indexing, error) {
 	x := &Indexing{IndexRow: row}
 	var err error
-	if x.Active, err = compileOnce(row.Policy, before); err != nil {
+	if x.Active, err = compileOnce(row.Policy, row.Directives, before); err != nil {
 		return nil, err
 	}
 	if row.Other != nil {
-		x.Changing, err = compileOnce(*row.Other, before)
+		x.Changing, err = compileOnce(*row.Other, row.otherDirectives(), before)
 	}
 	return x, err
 }
 
-func compileOnce(p resource.IndexingPolicy, before *Indexing) (*Compiled, error) {
+func compileOnce(p resource.IndexingPolicy, directives bool, before *Indexing) (*Compiled, error) {
 	if before != nil {
-		if before.Policy.Equal(p) {
+		if before.Policy.Equal(p) && before.Active.directives == directives {
 			return before.Active, nil
 		}
-		if before.Other != nil && before.Other.Equal(p) {
+		if before.Other != nil && before.Other.Equal(p) && before.Changing.directives == directives {
 			return before.Changing, nil
 		}
 	}
-	return Compile(p)
+	c, err := Compile(p)
+	if err == nil {
+		c.directives = directives
+	}
+	return c, err
 }
 
 // Compile compiles a policy.
 func Compile(p resource.IndexingPolicy) (c *Compiled, err error) {
-	c = new(Compiled)
+	c = &Compiled{none: p.Mode == resource.IndexingNone, automatic: p.Automatic}
 	if c.Index, err = index.Compile(p); err == nil {
 		c.computed, err = query.CompileComputed(p.Computed)
 	}
@@ -133,13 +165,18 @@ func Compile(p resource.IndexingPolicy) (c *Compiled, err error) {
 // Keys returns the keys of a document. body is its JSON, and doc the value of it.
 // It appends the terms to dst, and calls look regularly if it is not nil.
 func (c *Compiled) Keys(dst []index.Term, doc value.Value, body []byte, look func() error) (k Keys, err error) {
+	tooLarge := false
 	if c.computed != nil {
-		// A computed value that is too large is not indexed.
 		if doc, err = c.computed.Extend(body); err != nil && status.CodeOf(err) != status.CodeBadRequest {
 			return Keys{}, fmt.Errorf("%w: %w", ErrDocument, err)
 		}
+		tooLarge = err != nil
 	}
 	k.Terms, err = c.TermsPaced(dst, doc, look)
+	if tooLarge && !c.none {
+		// No term of this policy is less.
+		k.Terms = slices.Insert(k.Terms, 0, BareTerm)
+	}
 	k.Vectors = c.Vectors(nil, doc)
 	return k, err
 }
@@ -178,29 +215,29 @@ type Keys struct {
 // AllKeys are the keys of a document under both policies of an indexing.
 type AllKeys struct{ Active, Other Keys }
 
-// BareTerm is the only term, except for that of the time, of a document that its
-// directive excludes from the index. Its list tells whether there are such
-// documents. No path has this id.
+// BareTerm is a term of the documents that the index lacks. Its list tells whether there
+// are any. No path has this id. A document whose computed properties cannot be computed,
+// because one is too large, has it in addition to its other terms. For one that an index
+// of an earlier version lacks it is the only term, except for that of the time.
 const BareTerm index.Term = "\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 
-// leavesOut reports whether a policy excludes documents with a directive from the
-// index.
-func leavesOut(p *resource.IndexingPolicy, d Directive) bool {
-	return p.Mode != resource.IndexingNone && (d == Exclude || d == ByPolicy && !p.Automatic)
+// lacks reports whether the index lacks documents with a directive.
+func (c *Compiled) lacks(d Directive) bool {
+	return c.directives && !c.none && (d == Exclude || d == ByPolicy && !c.automatic)
 }
 
-// KeysOf computes the keys of a document with a directive. body is its JSON, and doc
-// the value of it. look, if not nil, is called regularly; its error ends the work.
+// KeysOf computes the keys of a document. body is its JSON, and doc the value of it.
+// d is [Document.Directive]. look, if not nil, is called regularly; its error ends the work.
 func (x *Indexing) KeysOf(doc value.Value, body []byte, d Directive, look func() error) (k AllKeys, err error) {
 	const termsGuess = 24 // with room for the timestamp
-	if leavesOut(&x.Policy, d) {
+	if x.Active.lacks(d) {
 		k.Active.Terms = []index.Term{BareTerm}
 	} else if k.Active, err = x.Active.Keys(make([]index.Term, 0, termsGuess), doc, body, look); err != nil {
 		return k, err
 	}
 	switch {
 	case x.Changing == nil:
-	case leavesOut(x.Other, d):
+	case x.Changing.lacks(d):
 		k.Other.Terms = []index.Term{BareTerm}
 	default:
 		k.Other, err = x.Changing.Keys(nil, doc, body, look)
@@ -219,7 +256,7 @@ func (x *Indexing) KeysOfBody(body []byte, d Directive) (AllKeys, error) {
 
 // TermsInUse returns the terms by which queries find a stored document, sorted.
 func (x *Indexing) TermsInUse(d *Document) ([]index.Term, error) {
-	if leavesOut(&x.Policy, d.Directive) {
+	if x.Active.lacks(d.Directive) {
 		return x.Active.Stamp([]index.Term{BareTerm}, d.TS), nil
 	}
 	doc, err := value.Parse(d.Body)

@@ -70,8 +70,8 @@ type State struct {
 	// one, because it would show deleted documents.
 	Purged resource.LSN
 
-	// excludes says that there may be documents with the directive Exclude. It stays
-	// set until the partition is empty.
+	// excludes says that there may be documents with the directive Exclude, which an
+	// earlier version wrote. It stays set until the partition is empty.
 	Excludes bool
 }
 

@@ -565,12 +565,8 @@ func (s *Source) only() partitionkey.EPK {
 }
 
 // tells reports whether documents can be tested for an expression, and the number of
-// its leaves. They cannot because of the expression, or because directives exclude some
-// documents from the index.
+// its leaves.
 func (s *Source) tells(access index.Expr) (leaves int, ok bool) {
-	if s.now.Excludes || !s.now.Indexing.Policy.Automatic {
-		return 0, false
-	}
 	return query.Tells(s.now.Indexing.Active.Index, access)
 }
 

@@ -149,10 +149,10 @@ func discard(sets []*storage.Postings) {
 	}
 }
 
-// anyBare reports whether directives exclude documents from the index. An error counts
-// as such a document: reading the documents returns it again.
-func (s *Source) anyBare() bool {
-	if p := &s.now.Indexing.Policy; !s.now.Excludes && p.Automatic || p.Mode == resource.IndexingNone {
+// lacks reports whether the index lacks documents, so that it must not answer. An error
+// counts as such a document: reading the documents returns it again.
+func (s *Source) lacks() bool {
+	if !s.now.Indexing.MayLack(&s.now.State) {
 		return false
 	}
 	list := s.now.Rows.Postings(storage.TermKey(nil, layout.BareTerm))

@@ -141,10 +141,9 @@ func (s *Source) Free() {
 //   - while the index is not the one that the container asks for, because the plan
 //     may expect what is not there;
 //   - while the index has documents that have expired or were purged;
-//   - while some documents are not in the index, because it would not count or order
-//     them.
+//   - while the index lacks documents, because it would not count or order them.
 func (s *Source) Face() query.Source {
-	if !s.r.container().Indexing.Equal(s.now.Indexing.Policy) || s.stale() || s.anyBare() {
+	if !s.r.container().Indexing.Equal(s.now.Indexing.Policy) || s.stale() || s.lacks() {
 		return struct{ query.Source }{s}
 	}
 	return s
@@ -220,7 +219,7 @@ func (s *Source) candidates(ctx context.Context, need query.Need, yield yielder)
 	s.bare, s.led, s.term, s.tell = need.Bare, false, "", nil
 	access := index.Expr{}
 	// The plan may be compiled for another version of the policy.
-	if need.Access.Op != index.All && s.now.Indexing.Active.Serves(need.Access) {
+	if need.Access.Op != index.All && s.now.Indexing.Active.Serves(need.Access) && !s.lacks() {
 		narrows, none := s.note(need.Access)
 		if none {
 			return nil

@@ -194,15 +194,15 @@ final class Management {
     database.createContainer("words", "/id");
     CosmosContainer words = database.getContainer("words");
     words.createItem(object("id", "excluded", "mark", "m"), new CosmosItemRequestOptions().setIndexingDirective(IndexingDirective.EXCLUDE));
-    finds(words, List.of());
+    finds(words, List.of("excluded")); // F7: a directive has no effect
     equal(words.readItem("excluded", new PartitionKey("excluded"), JsonNode.class).getStatusCode(), 200);
     words.replace(words.read().getProperties().setIndexingPolicy(new IndexingPolicy().setAutomatic(false)));
     words.createItem(object("id", "left out", "mark", "m"));
     words.createItem(object("id", "included", "mark", "m"), new CosmosItemRequestOptions().setIndexingDirective(IndexingDirective.INCLUDE));
-    finds(words, List.of("included"));
+    finds(words, List.of("excluded", "included", "left out"));
     words.replace(words.read().getProperties().setIndexingPolicy(new IndexingPolicy().setIncludedPaths(List.of(new IncludedPath("/")))));
     equal(words.read().getProperties().getIndexingPolicy().getIncludedPaths().stream().map(IncludedPath::getPath).toList(), List.of("/*"));
-    finds(words, List.of("included", "left out"));
+    finds(words, List.of("excluded", "included", "left out"));
   }
 
   /** Waits until a query that uses the index finds these: a change of the policy takes some time. */
