@@ -80,12 +80,12 @@ func New(config Config) *Watch {
 	return w
 }
 
-// Door returns the part of a watch that one door tells: data, compute or admin.
+// Door returns the part of a watch for one door: data, compute or admin.
 func (w *Watch) Door(name string) *Door {
 	if w == nil {
 		return nil
 	}
-	w.refused.WithLabelValues(name, "key") // A rate needs a zero to begin at.
+	w.refused.WithLabelValues(name, "key") // A rate needs a first value of zero.
 	return &Door{watch: w, name: name}
 }
 

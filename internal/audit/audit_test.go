@@ -16,7 +16,7 @@ import (
 // disk is an output that is full from time to time.
 type disk struct {
 	bytes.Buffer
-	room int // bytes that it still takes; negative for any number
+	room int // remaining bytes; negative for no limit
 }
 
 func (d *disk) Write(p []byte) (int, error) {
@@ -28,9 +28,9 @@ func (d *disk) Write(p []byte) (int, error) {
 	return n, errors.New("no space left on device")
 }
 
-// TestFullDisk fills the disk in the middle of a line: nothing is lost or there
-// twice when there is room again, and meanwhile requests are refused where the log
-// is required.
+// TestFullDisk fills the disk in the middle of a line: no line is lost or written twice
+// when there is space again, and until then requests are refused if the log is
+// required.
 func TestFullDisk(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded has many addresses refused in two minutes: sixteen lines and a
-// sum in each, and nothing is kept of the others.
+// TestLinesAreBounded has many addresses refused in two minutes: each minute has
+// sixteen lines and a sum, and no other address is kept.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -86,7 +86,7 @@ func TestLinesAreBounded(t *testing.T) {
 			}
 			time.Sleep(2 * windowLength)
 		}
-		for i := range 100 { // One client has all addresses of its network.
+		for i := range 100 { // One client can use all addresses of its network.
 			door.Refused("missing", fmt.Sprintf("[2001:db8::%x]:5", i+1))
 		}
 		watch.Close()
@@ -103,7 +103,7 @@ func TestLinesAreBounded(t *testing.T) {
 	})
 }
 
-// TestNilDoor has a door without a watch do nothing.
+// TestNilDoor shows that a door without a watch does nothing.
 func TestNilDoor(t *testing.T) {
 	t.Parallel()
 	var watch *Watch

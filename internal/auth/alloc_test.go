@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector has pools drop things at random.
+// With the race detector, pools drop objects at random.
 
 package auth
 
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A request that is signed in the common way costs no memory.
+// A request that is signed in the common way allocates no memory.
 func TestVerifyDoesNotAllocate(t *testing.T) {
 	v := newVerifier(t, Keys{Primary: primaryKey, Secondary: secondaryKey}, 15*time.Minute)
 	for _, key := range []string{primaryKey, secondaryKey} {

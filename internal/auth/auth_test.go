@@ -19,7 +19,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// The keys of the tests; primary is the one of the documented example.
+// The keys of the tests; primary is that of the documented example.
 const (
 	primaryKey   = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw=="
 	secondaryKey = "c2Vjb25kYXJ5IGtleSBvZiB0aGUgdGVzdHM="
@@ -33,7 +33,7 @@ var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // TestText runs the cases of testdata.
 //
 //	verify [key=secondary] [skew=0s] [single]
-//	          what becomes of a request. Its lines are "name: value" or, where
+//	          verify a request. Its lines are "name: value" or, where
 //	          blanks or odd characters matter, "name: Go string"; the names are
 //	          method, type, link, x-ms-date, date, authorization. The line
 //	          "signed" has the payload that the client signs with the key;
@@ -42,7 +42,7 @@ var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	date      read each line as a date
 //	key       read each line as an account key
 //	well-known
-//	          is each line, a Go string, the well-known key
+//	          whether each line, a Go string, is the well-known key
 //	allow     what master, the owner and a caller without a key may do to the link of each line
 func TestText(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func verify(t *testing.T, d *datadriven.TestData) string {
 	return caller.Kind().String() + "\n"
 }
 
-// header signs a payload as clients do, with nothing of the package.
+// header signs a payload as clients do, without code of the package.
 func header(key, payload string) string {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
@@ -183,7 +183,7 @@ func eachLine(d *datadriven.TestData, f func(line string) string) string {
 	return out.String()
 }
 
-// text is the line, or what it says as a Go string.
+// text returns the line, or the value of the line as a Go string.
 func text(t testing.TB, line string) string {
 	t.Helper()
 	if !strings.HasPrefix(line, `"`) {
@@ -196,7 +196,7 @@ func text(t testing.TB, line string) string {
 	return s
 }
 
-// describe prints an error on one line. Every one has to be a status.
+// describe prints an error on one line. Each must be a status.
 func describe(t testing.TB, err error) string {
 	t.Helper()
 	e := status.From(err)
@@ -229,7 +229,7 @@ func TestNewVerifierNamesTheKey(t *testing.T) {
 	const secret = "not base64 at all"
 	for _, c := range []struct {
 		keys Keys
-		want string // start of the error
+		want string // the beginning of the error
 	}{
 		{Keys{}, "primary account key: the key is empty"},
 		{Keys{Secondary: secondaryKey}, "primary account key: the key is empty"},
@@ -247,7 +247,7 @@ func TestNewVerifierNamesTheKey(t *testing.T) {
 	}
 }
 
-// A key must not get into a log by being printed.
+// A printed key must not appear in a log.
 func TestKeysDoNotPrint(t *testing.T) {
 	t.Parallel()
 	key, err := ParseKey(primaryKey)
@@ -287,7 +287,7 @@ func TestSignDocumentedExample(t *testing.T) {
 	}
 }
 
-// Whatever part of a signed request is changed, the signature is no longer good.
+// The signature is invalid after any change of a signed request.
 func TestEveryPartIsSigned(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, Keys{Primary: primaryKey}, 0)
@@ -335,8 +335,7 @@ func TestEveryPartIsSigned(t *testing.T) {
 	}
 }
 
-// A verifier is shared by all requests, and the state of one must not
-// reach another.
+// All requests share a verifier, and the state of one must not affect another.
 func TestConcurrentVerify(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, Keys{Primary: primaryKey, Secondary: secondaryKey}, 15*time.Minute)
@@ -368,7 +367,7 @@ func TestConcurrentVerify(t *testing.T) {
 	group.Wait()
 }
 
-// Messages stay small whatever a caller sends.
+// Messages are short, whatever a caller sends.
 func TestLongInput(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, Keys{Primary: primaryKey}, 15*time.Minute)
@@ -395,7 +394,7 @@ func TestLongInput(t *testing.T) {
 	}
 }
 
-// A token may be as long as its kind may be, and not a byte longer.
+// A token may have the maximum length of its kind, and no byte more.
 func TestTokenLength(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -427,7 +426,7 @@ func TestTokenLength(t *testing.T) {
 	}
 }
 
-// pathOf returns what a link such as dbs/d/colls/c/docs/x names.
+// pathOf returns the resource that a link such as dbs/d/colls/c/docs/x names.
 func pathOf(link string) (p status.Path) {
 	words := strings.Split(link, "/")
 	for i := 0; i+1 < len(words); i += 2 {

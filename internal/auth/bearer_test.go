@@ -75,8 +75,8 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, c jwt.Claims, header 
 	return Credentials{Authorization: "type=aad&ver=1.0&sig=" + text}
 }
 
-// TestBearerClaims shows which claims are good, and with what the others are
-// refused, on both sides of each limit.
+// TestBearerClaims shows which claims are valid, and the errors for others, on both
+// sides of each limit.
 func TestBearerClaims(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -129,8 +129,8 @@ func TestBearerClaims(t *testing.T) {
 	}
 }
 
-// TestBearerSignatures shows which signatures are good. None without a key, none
-// with a public key as the secret, none with a key of another kind or id.
+// TestBearerSignatures shows which signatures are valid: none without a key, with a
+// public key as the secret, or with a key of another kind or id.
 func TestBearerSignatures(t *testing.T) {
 	t.Parallel()
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -195,8 +195,8 @@ func TestBearerSignatures(t *testing.T) {
 	}
 }
 
-// TestEmulatorTokens shows the tokens of the SDKs' suites: signed with the text
-// of an account key, and good only where that is switched on.
+// TestEmulatorTokens shows the tokens of the SDKs' suites: signed with the text of an
+// account key, and valid only if that is switched on.
 func TestEmulatorTokens(t *testing.T) {
 	t.Parallel()
 	token := func(key string, expires time.Time) Credentials {
@@ -225,8 +225,8 @@ func TestEmulatorTokens(t *testing.T) {
 	}
 }
 
-// TestLocalAuthDisabled refuses signatures and resource tokens, good or not, and
-// lets bearer tokens in, and keys where the account is managed.
+// TestLocalAuthDisabled refuses signatures and resource tokens, valid or not, and
+// accepts bearer tokens, and keys for the management of the account.
 func TestLocalAuthDisabled(t *testing.T) {
 	t.Parallel()
 	issuer, err := NewIssuer()
@@ -281,7 +281,8 @@ func TestLocalAuthDisabled(t *testing.T) {
 	}
 }
 
-// TestIssuer reads back what an issuer wrote, and shows that it prints as nothing.
+// TestIssuer reads back the PEM of an issuer, and shows that an issuer never prints its
+// key.
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	issuer, err := NewIssuer()
@@ -320,7 +321,7 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// TestKeySetBounds shows which keys are read.
+// TestKeySetBounds shows which keys are accepted.
 func TestKeySetBounds(t *testing.T) {
 	t.Parallel()
 	number := func(bits int) string {
@@ -362,8 +363,8 @@ func TestKeySetBounds(t *testing.T) {
 	}
 }
 
-// TestMint verifies tokens for permissions of any kind, and refuses each that one
-// bit of was changed, and those of other accounts.
+// TestMint verifies tokens for permissions of any kind, and refuses tokens with one
+// changed bit, and those of other accounts.
 func TestMint(t *testing.T) {
 	t.Parallel()
 	database := resource.DatabaseRID(1)
@@ -421,7 +422,7 @@ func TestMint(t *testing.T) {
 	}
 }
 
-// FuzzParseKeySet reads any text as keys, and looks among them.
+// FuzzParseKeySet reads any text as keys, and looks up ids in them.
 func FuzzParseKeySet(f *testing.F) {
 	issuer, err := NewIssuer()
 	if err != nil {

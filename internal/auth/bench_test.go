@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// benchmarkCases are the ways a request is signed, the common one first.
+// benchmarkCases are the ways to sign a request, the common one first.
 var benchmarkCases = []struct {
 	name    string
 	key     string

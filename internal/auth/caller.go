@@ -186,7 +186,7 @@ func (c Caller) Allow(action Action, at status.Path) error {
 	return insufficient(action, at)
 }
 
-// May returns nil if the caller may do what it wants. It does not check the partition
+// May returns nil if the caller may have the access. It does not check the partition
 // key, which Grant().Key restricts. A caller without credentials gets 401/5000, any
 // other 403.
 func (c Caller) May(w Access) error {
@@ -257,7 +257,7 @@ func (p *Principal) may(w *Access) error {
 		status.Clip(p.ID, nameCharsShown), missing, w.At)
 }
 
-// needed returns the actions that roles must allow for a access, and 0 if no role can
+// needed returns the actions that roles must allow for an access, and 0 if no role can
 // allow it. Queries also need the change feed, as clients use both for them.
 func needed(w *Access) resource.DataActions {
 	const query = resource.ExecuteQuery | resource.ReadChangeFeed
@@ -299,10 +299,10 @@ func insufficient(action Action, at status.Path) error {
 	return status.Because(status.CodeForbidden, 0, status.NotPermitted{Action: action.String(), At: at})
 }
 
-// groupsMax is how many groups of a principal count, as a token has at most.
+// groupsMax is the number of groups of a principal that count, the maximum in a token.
 const groupsMax = 200
 
-// newPrincipal takes what a bearer token says.
+// newPrincipal returns the principal of a bearer token.
 func newPrincipal(id string, groups []string) *Principal {
 	if len(groups) > groupsMax {
 		groups = groups[:groupsMax]

@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// FuzzVerify sends any credentials at all. They are refused with a status: the
-// keys of the account are not those of the corpus.
+// FuzzVerify sends any credentials. They are refused with a status: the keys of the
+// account are not those of the corpus.
 func FuzzVerify(f *testing.F) {
 	const date = "Fri, 20 Nov 2026 12:00:00 GMT"
 	good := header(strangerKey, "get\ndocs\ndbs/d/colls/c\nfri, 20 nov 2026 12:00:00 gmt\n\n")
@@ -46,8 +46,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzSign signs any request. What is signed is verified by the same account,
-// in each way to write the header, and by no other.
+// FuzzSign signs any request. The same account accepts the signature, in each form of
+// the header, and no other does.
 func FuzzSign(f *testing.F) {
 	f.Add("GET", "docs", "dbs/d/colls/c/docs/a b?ü", uint32(0))
 	f.Add("post", "", "", uint32(1_700_000_000))

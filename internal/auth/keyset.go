@@ -18,7 +18,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// KeySet is the public keys of an issuer of bearer tokens. Nil is none.
+// KeySet is the public keys of an issuer of bearer tokens. Nil has no key.
 type KeySet struct {
 	keys []issuerKey
 }
@@ -37,7 +37,7 @@ const (
 	rsaBitsMax = 8192
 )
 
-// jsonKey is a key as RFC 7517 writes it.
+// jsonKey is a key in the form of RFC 7517.
 type jsonKey struct {
 	Kind  string `json:"kty"`
 	Use   string `json:"use"`
@@ -51,8 +51,8 @@ type jsonKey struct {
 }
 
 // ParseKeySet reads public keys: a JSON web key set, or PEM blocks of public keys
-// and certificates. Keys of kinds that no accepted signature uses are passed over;
-// when none is left, that is an error.
+// and certificates. Keys of kinds that no accepted signature uses are skipped; a set
+// without other keys is an error.
 func ParseKeySet(text []byte) (*KeySet, error) {
 	var set *KeySet
 	var err error

@@ -47,7 +47,7 @@ type signer struct {
 }
 
 // scratch is the state of the verification of one request. Without it, values that are
-// passed to interfaces would be allocated each time.
+// passed to interfaces would be allocated for each request.
 type scratch struct {
 	mac     hash.Hash
 	token   []byte // decoded header

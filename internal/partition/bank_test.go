@@ -16,12 +16,12 @@ import (
 type bank struct {
 	*world
 	key                  partitionkey.Key
-	moved, short, behind atomic.Int64 // transfers that were done, that had not enough, that read an old version
+	moved, short, behind atomic.Int64 // transfers that succeeded, lacked money, or read an old version
 }
 
 const (
 	accounts = 4
-	balance  = 10 // of each, in the beginning
+	balance  = 10 // of each account at the start
 )
 
 // account is a document with a balance.
@@ -39,8 +39,8 @@ func newBank(t *testing.T) *bank {
 	return b
 }
 
-// do carries out operations as one batch, and returns its results and the code of
-// what it was refused for, zero when it was not.
+// do executes operations as one batch, and returns its results and the code of its
+// error, zero for none.
 func (b *bank) do(operations ...Operation) ([]BatchResult, status.Code, error) {
 	ask := b.batchOf(b.key, Atomic)
 	for _, o := range operations {
@@ -55,8 +55,8 @@ func (b *bank) do(operations ...Operation) ([]BatchResult, status.Code, error) {
 	return done.Results, 0, err
 }
 
-// increment moves money by two patches, the first of which asks whether there is
-// enough.
+// increment moves money by two patches. The condition of the first requires a
+// sufficient balance.
 func (b *bank) increment(from, to, amount int) (status.Code, error) {
 	patch := func(id int, text string) Operation {
 		o := b.patchOf(text)
@@ -73,8 +73,8 @@ func (b *bank) increment(from, to, amount int) (status.Code, error) {
 	return code, err
 }
 
-// replace moves money by writing what it has read, as long as that is the current
-// version: the second document may be the one that is not.
+// replace moves money by replacing both documents if they still have the etags that it
+// read. Either may have changed, the second one too.
 func (b *bank) replace(from, to, amount int) (status.Code, error) {
 	read, code, err := b.do(Operation{Op: Fetch, ID: fmt.Sprint(from)}, Operation{Op: Fetch, ID: fmt.Sprint(to)})
 	if code != 0 || err != nil {
@@ -98,7 +98,7 @@ func (b *bank) replace(from, to, amount int) (status.Code, error) {
 	return code, err
 }
 
-// look reports what is wrong with the accounts as a batch and a query read them.
+// look checks the accounts as a batch and a query return them, and reports errors.
 func (b *bank) look() error {
 	var reads []Operation
 	for i := range accounts {
@@ -123,7 +123,7 @@ func (b *bank) look() error {
 	return nil
 }
 
-// transfers moves money so many times, and looks at all of it in between.
+// transfers moves money that many times, and checks all accounts in between.
 func (b *bank) transfers(random *rand.Rand, times int) error {
 	for i := range times {
 		from := random.IntN(accounts)
@@ -148,10 +148,10 @@ func (b *bank) transfers(random *rand.Rand, times int) error {
 	return nil
 }
 
-// TestBankOfBatches has several clients move money between the accounts of one key
-// by batches of patches with conditions and of replaces with etags, while others
-// read: all see the total at every moment, no account is below zero, and a crash
-// loses nothing of it.
+// TestBankOfBatches has several clients move money between the accounts of one key,
+// with batches of conditional patches and of replaces with etags, while others read:
+// every reader sees the same total, no account is below zero, and a crash loses no
+// money.
 func TestBankOfBatches(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -171,7 +171,7 @@ func TestBankOfBatches(t *testing.T) {
 	}
 	for range 2 {
 		readers.Go(func() {
-			for again := true; again; again = !done.Load() { // Again when nothing moves any more.
+			for again := true; again; again = !done.Load() { // Again after all transfers have ended.
 				if err := b.look(); err != nil {
 					t.Error(err)
 					return

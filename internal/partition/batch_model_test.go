@@ -22,8 +22,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// batchModel is what one key of a partition should hold: the content and the etag
-// of each id.
+// batchModel is the expected content of one key of a partition: the content and the
+// etag of each id.
 type batchModel map[string]modelVersion
 
 type modelVersion struct {
@@ -32,8 +32,8 @@ type modelVersion struct {
 }
 
 // TestBatchModel draws batches of every atomicity with every operation and condition,
-// and compares the answers and what is stored with a map, under policies that
-// change meanwhile and over restarts.
+// and compares the answers and the stored documents with a map, while policies change
+// and across restarts.
 func TestBatchModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -128,7 +128,7 @@ func (m batchModel) draw(t *testing.T, random *rand.Rand, name string) (o BatchO
 	o.Op = []Op{Create, Upsert, Replace, Delete, Patch, Fetch}[random.IntN(6)]
 	id := modelIDs[random.IntN(len(modelIDs))]
 	o.Silent = random.IntN(4) == 0
-	if random.IntN(3) == 0 { // That of the version before the batch, or of none.
+	if random.IntN(3) == 0 { // The etag of the version before the batch, or an unknown one.
 		o.IfMatch = []resource.ETag{m[id].etag, AnyETag, `"none"`}[random.IntN(3)]
 	}
 	if random.IntN(6) == 0 {
@@ -166,8 +166,9 @@ func mustParse(t *testing.T, text string) value.Value {
 	return v
 }
 
-// run does a batch on a copy of the model, and says how each operation ends. The
-// etags of what it changes are not known yet: they are the place of the operation.
+// run applies a batch to a copy of the model, and returns the result of each operation.
+// The etags of changed documents are not known yet: the index of the operation replaces
+// them.
 func (m batchModel) run(b Batch) (batchModel, []status.Code) {
 	codes := make([]status.Code, len(b.Operations))
 	next := maps.Clone(m)
@@ -193,7 +194,7 @@ func (m batchModel) run(b Batch) (batchModel, []status.Code) {
 	return next, codes
 }
 
-// do does one operation. Its etag is made up.
+// do applies one operation. Its etag is a placeholder.
 func (m batchModel) do(o *BatchOperation, etag resource.ETag) status.Code {
 	id := o.ID
 	if o.Op == Create || o.Op == Upsert {
@@ -236,7 +237,7 @@ func (m batchModel) do(o *BatchOperation, etag resource.ETag) status.Code {
 	return 0
 }
 
-// learn puts the etags that a batch has given out into the model.
+// learn copies the etags in the results of a batch to the model.
 func (m batchModel) learn(t *testing.T, b Batch, got *Batched) {
 	t.Helper()
 	seen := map[resource.ETag]bool{}
@@ -302,15 +303,16 @@ func (w *world) writePair(n int64) (Batched, error) {
 	return w.partition.Load().Batch(context.Background(), b)
 }
 
-// readPair returns the numbers of both in one state; none when there are none.
+// readPair returns the numbers of both in one state; none if the documents do not
+// exist.
 func (w *world) readPair() ([]string, error) {
 	rows, _, err := w.rows("SELECT VALUE c.n FROM c", partitionkey.Full(), 0, nil)
 	return rows, err
 }
 
-// TestBatchesAreWhole reads while batches are written, and pulls the plug: both
-// documents of a pair always have the same number, and no acknowledged batch and
-// none that was read is lost.
+// TestBatchesAreWhole reads while batches are written, and simulates a power failure:
+// both documents of a pair always have the same number, and no batch that was
+// acknowledged or read is lost.
 func TestBatchesAreWhole(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -391,9 +393,8 @@ func batchesAreWhole(t *testing.T, seed uint64) {
 	}
 }
 
-// TestCountersAddUp increments one property from several sides at once, so that
-// most patches meet another version than the one that they guessed: none is lost
-// or counted twice.
+// TestCountersAddUp increments one property from several clients at once, so that most
+// patches are evaluated again on a newer version: none is lost or counted twice.
 func TestCountersAddUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -436,15 +437,14 @@ func TestCountersAddUp(t *testing.T) {
 	}
 }
 
-// casInput is a batch of both documents of a pair: the first is replaced when its
-// etag is the one that was read before, the second whatever it is. With no etag
-// both are read.
+// casInput is a batch of both documents of a pair: the first is replaced if its etag is
+// the one read before, the second unconditionally. Without an etag both are read.
 type casInput struct {
 	expect resource.ETag
 	n      int64
 }
 
-// casState is what both documents have, and the etag of the first.
+// casState is the number of both documents, and the etag of the first.
 type casState struct {
 	n    [2]int64
 	etag resource.ETag
@@ -455,8 +455,8 @@ type casOutput struct {
 	refused bool
 }
 
-// TestLinearizable has several sides read and compare-and-set in batches, and asks
-// whether what they saw fits one order of all batches.
+// TestLinearizable has several clients read and compare-and-set in batches, and checks
+// that one order of all batches explains the results.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -539,7 +539,7 @@ func (w *world) compareAndSet(in casInput) (out casOutput, err error) {
 	return out, nil
 }
 
-// TestBatchMax looks at both sides of the number of operations.
+// TestBatchMax checks both sides of the maximum number of operations.
 func TestBatchMax(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -555,7 +555,7 @@ func TestBatchMax(t *testing.T) {
 	}
 }
 
-// transact carries out upserts as one transaction, however many they are.
+// transact executes any number of upserts as one transaction.
 func (w *world) transact(t *testing.T, documents []value.Value) error {
 	t.Helper()
 	p, b := w.partition.Load(), w.batchOf(pairKey, Atomic)
@@ -579,8 +579,8 @@ func (w *world) transact(t *testing.T, documents []value.Value) error {
 	return nil
 }
 
-// TestTransactionLimits looks at both sides of the number of versions and of the
-// bytes that one transaction may write, and at its etags.
+// TestTransactionLimits checks both sides of the limits of versions and bytes that one
+// transaction may write, and its etags.
 func TestTransactionLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingMode":"none"}`))

@@ -46,8 +46,8 @@ func (s *story) patch(d *datadriven.TestData) string {
 }
 
 // batch: batch key=JSON [atomicity=each|upto] [body]; each line of the input is an
-// operation: its name, perhaps silent, if-match=... and if-none-match=..., the id
-// where it takes one, and the body where it has one.
+// operation: its name, optionally silent, if-match=... and if-none-match=..., the id if
+// it takes one, and the body if it has one.
 func (s *story) batch(d *datadriven.TestData) string {
 	var meter throughput.Meter
 	key := s.key(s.arg(d, "key"))
@@ -104,7 +104,7 @@ func (s *story) operation(d *datadriven.TestData, line string) (o BatchOperation
 	}
 }
 
-// operands reads what follows the options of an operation.
+// operands reads the text after the options of an operation.
 func (s *story) operands(d *datadriven.TestData, o BatchOperation, rest string) BatchOperation {
 	if o.Op != Create && o.Op != Upsert {
 		o.ID, rest, _ = strings.Cut(rest, " ")

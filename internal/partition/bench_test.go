@@ -104,7 +104,7 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-// BenchmarkPrefixQuery reads one tenant of many: a page of 100 documents.
+// BenchmarkPrefixQuery reads one of many tenants: a page of 100 documents.
 func BenchmarkPrefixQuery(b *testing.B) {
 	w := newWorld(b, containerWith(b, 2, []string{"/a", "/b", "/c"}, ""))
 	for n := range int64(10_000) {
@@ -128,7 +128,7 @@ func BenchmarkPrefixQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkComplete is the splice of system properties into a stored body.
+// BenchmarkComplete adds the system properties to a stored body.
 func BenchmarkComplete(b *testing.B) {
 	w := newWorld(b, containerWith(b, 2, []string{"/a"}, ""))
 	p := w.partition.Load()
@@ -144,8 +144,8 @@ func BenchmarkComplete(b *testing.B) {
 	}
 }
 
-// benchCounts is a partition with so many documents of 1 KB, of which only the
-// id and property0 are indexed, all of it on the disk and in the cache.
+// benchCounts is a partition with documents of 1 KB, of which only the id and property0
+// are indexed. Everything is on disk and in the cache.
 func benchCounts(b *testing.B, documents int64) *world {
 	b.Helper()
 	w := newWorld(b, containerWith(b, 2, []string{"/a"}, `{"includedPaths":[{"path":"/property0/?"}],"excludedPaths":[{"path":"/*"}]}`))
@@ -161,8 +161,8 @@ func benchCounts(b *testing.B, documents int64) *world {
 	return w
 }
 
-// touch adds up all bytes of the documents. It is a function of its own so that
-// it is compiled as ordinary code is, and not as the loop of a benchmark.
+// touch adds up all bytes of the documents. It is a separate function so that the
+// compiler treats it as ordinary code and not as the loop of a benchmark.
 func touch(now *published) (sum, size int, err error) {
 	rows := now.Rows.Iter(storage.FamilyDocument.Bounds())
 	for valid := rows.First(); valid; valid = rows.Next() {
@@ -175,8 +175,8 @@ func touch(now *published) (sum, size int, err error) {
 	return sum, size, rows.Close()
 }
 
-// BenchmarkCount counts documents: the bytes are only touched, touched by a
-// query whose filter has no index, and not touched because there is one.
+// BenchmarkCount counts documents: a loop over their bytes, a query whose filter has no
+// index, and one with an index, which reads no documents.
 func BenchmarkCount(b *testing.B) {
 	const documents = 20_000
 	w := benchCounts(b, documents)
@@ -211,8 +211,8 @@ func BenchmarkCount(b *testing.B) {
 	}
 }
 
-// indexedDocument is a document of 1 KB of which ten in eight partitions share
-// ten, a hundredth of all share hundred, and rank is its own.
+// indexedDocument is a document of 1 KB: in eight partitions, ten documents share ten,
+// a hundredth of all share hundred, and rank is unique.
 func indexedDocument(n, of int64) value.Value {
 	return value.Object([]value.Member{
 		{Name: "id", Value: value.String(fmt.Sprint("q", n))},
@@ -230,8 +230,7 @@ func indexedDocument(n, of int64) value.Value {
 
 const indexedPolicy = `{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"},{"path":"/plain/?"}]}`
 
-// benchIndexed is a partition with so many such documents, on the disk and in
-// the cache.
+// benchIndexed is a partition with such documents, on disk and in the cache.
 func benchIndexed(b *testing.B, documents int64) *world {
 	b.Helper()
 	w := newWorld(b, containerWith(b, 2, []string{"/a"}, indexedPolicy))
@@ -255,7 +254,7 @@ func benchIndexed(b *testing.B, documents int64) *world {
 	return w
 }
 
-// planOf compiles a text for the policy that a partition has.
+// planOf compiles a query for the policy of a partition.
 func (w *world) planOf(tb testing.TB, text string) *query.Plan {
 	tb.Helper()
 	now, err := w.partition.Load().acquire()
@@ -270,7 +269,7 @@ func (w *world) planOf(tb testing.TB, text string) *query.Plan {
 	return plan
 }
 
-// drain reads candidates to their end and returns how many there are.
+// drain reads all candidates and returns their number.
 func drain(candidates iter.Seq2[query.Candidate, error]) (n int, err error) {
 	for _, err := range candidates {
 		if err != nil {
@@ -295,7 +294,7 @@ func (w *world) sourceOf(tb testing.TB) (s *scan.Source, release func()) {
 	}
 }
 
-// span returns the terms of a predicate on a place of the top level.
+// span returns the terms of a predicate on a top-level property.
 func (w *world) span(tb testing.TB, place string, op index.Op, v value.Value) index.Span {
 	span, ok := w.partition.Load().states.current.Load().Indexing.Active.Span(index.Path{place}, op, v)
 	if !ok {
@@ -304,8 +303,8 @@ func (w *world) span(tb testing.TB, place string, op index.Op, v value.Value) in
 	return span
 }
 
-// BenchmarkEquality finds the documents of one term: the source alone, and with
-// a plan. A point read of the same documents is for comparison.
+// BenchmarkEquality finds the documents of one term: with the source alone, and with a
+// plan. Point reads of the same documents are measured for comparison.
 func BenchmarkEquality(b *testing.B) {
 	b.Run("documents=2500/found=1", func(b *testing.B) { benchEquality(b, 2500, "ten", 1) })
 	b.Run("documents=100000/found=10", func(b *testing.B) { benchEquality(b, 100_000, "many", 10) })
@@ -349,8 +348,8 @@ func benchEquality(b *testing.B, documents int64, place string, want int) {
 	})
 }
 
-// BenchmarkWalk goes through the terms of a place: the first ten documents in
-// its order, and how many documents each value has.
+// BenchmarkWalk reads the terms of a path: the first ten documents in its order, and
+// the number of documents of each value.
 func BenchmarkWalk(b *testing.B) {
 	w := benchIndexed(b, 2500)
 	p := w.partition.Load()

@@ -16,8 +16,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// register is one document that one goroutine writes in steps: step n leaves a
-// document that says n, or none when n is a multiple of deleteEvery.
+// register is one document that one goroutine writes in steps: after step n the
+// document contains n, or does not exist if n is a multiple of deleteEvery.
 type register struct {
 	id        string
 	key       partitionkey.Key
@@ -45,7 +45,7 @@ func (r *register) document(n int64) value.Value {
 	})
 }
 
-// step makes the next step and returns its error.
+// step performs the next step and returns its error.
 func (r *register) step(w *world) error {
 	n := r.attempted.Add(1)
 	op, doc := Upsert, r.document(n)
@@ -53,7 +53,8 @@ func (r *register) step(w *world) error {
 		op = Delete
 	}
 	_, err := w.write(op, doc, func(request *Write) { request.ID = r.id })
-	// A delete of what a lost step should have created is not found.
+	// A delete returns NotFound if the step that should have created the document was
+	// lost.
 	if err == nil || op == Delete && status.CodeOf(err) == status.CodeNotFound {
 		r.certain.Store(n)
 		return nil
@@ -61,7 +62,7 @@ func (r *register) step(w *world) error {
 	return err
 }
 
-// observe reads the register; what was read must never be taken back.
+// observe reads the register. A state that was read must never be undone.
 func (r *register) observe(w *world) error {
 	found, err := w.read(r.key, r.id, nil)
 	if status.CodeOf(err) == status.CodeNotFound {
@@ -82,7 +83,7 @@ func (r *register) observe(w *world) error {
 	}
 }
 
-// verify checks that the register is at a step between two others.
+// verify checks that the register is at a step between two given ones.
 func (r *register) verify(w *world, low, high int64) error {
 	found, err := w.read(r.key, r.id, nil)
 	if status.CodeOf(err) == status.CodeNotFound {
@@ -104,9 +105,9 @@ func (r *register) verify(w *world, low, high int64) error {
 	return nil
 }
 
-// TestPowerFailure crashes under load, at moments and with losses that differ,
-// and looks at what is left: no acknowledged write and nothing that was read is
-// lost, nothing is incomplete, and the partition continues to serve.
+// TestPowerFailure crashes under load, at random moments and with random losses, and
+// checks the result: no write that was acknowledged or read is lost, nothing is
+// incomplete, and the partition continues to serve.
 func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []float64{0, 0.5, 1} {
@@ -145,7 +146,7 @@ func powerFailure(t *testing.T, kept float64, seed uint64) {
 			}
 		})
 	}
-	if seed%2 == 1 { // Half of the runs change the indexing policy meanwhile.
+	if seed%2 == 1 { // Half of the runs change the indexing policy at the same time.
 		c := *w.container.Load()
 		c.Indexing = containerWith(t, 2, []string{"/a"}, `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`).Indexing
 		w.container.Store(&c)
@@ -197,8 +198,8 @@ func powerFailure(t *testing.T, kept float64, seed uint64) {
 	}
 }
 
-// TestDiskErrors fails each single operation of the disk in turn: it surfaces
-// as an error, stops the partition, and costs nothing that was acknowledged.
+// TestDiskErrors fails each single disk operation in turn: the failure is returned as
+// an error, stops the partition, and loses no acknowledged write.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	for n := int64(1); ; n++ {
@@ -229,8 +230,8 @@ func TestDiskErrors(t *testing.T) {
 		}
 		closeErr := w.close()
 		if first == nil && closeErr == nil {
-			// The operation belonged to work in the background that was
-			// repeated; nothing may be missing.
+			// The operation belonged to background work that was repeated; nothing may
+			// be missing.
 			t.Logf("operation %d failed without consequence", n)
 		}
 		w.disk.Heal()
@@ -287,8 +288,8 @@ func TestFailureStops(t *testing.T) {
 	}
 }
 
-// TestFlakyGroup runs on a group that delays, refuses and loses effects and
-// answers: every failure is a 429 or 503, and the rest is exact.
+// TestFlakyGroup runs on a group that delays, refuses and loses effects and answers:
+// every failure is a 429 or 503, and all other results are exact.
 func TestFlakyGroup(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -346,8 +347,8 @@ func flakyGroup(t *testing.T, seed uint64) {
 	}
 }
 
-// TestApplyRefuses shows what Apply leaves out: another generation and a gap
-// without a trace; and that an LSN that was there stops the partition.
+// TestApplyRefuses shows what Apply skips without an error: an effect of another
+// generation, and one after a gap. An LSN that already exists stops the partition.
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -388,7 +389,7 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyDamagedRows shows that rows that cannot be read stop the partition.
+// TestApplyDamagedRows shows that unreadable rows stop the partition.
 func TestApplyDamagedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -404,7 +405,7 @@ func TestApplyDamagedRows(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses shows that a store which is not this partition's is refused.
+// TestOpenRefuses shows that the store of another partition is refused.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))

@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestLargestDocument writes a document of two megabytes with twenty thousand
-// terms, and takes it away again.
+// TestLargestDocument writes and deletes a document of two megabytes with twenty
+// thousand terms.
 func TestLargestDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))

@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// everything is an index of all paths, which plans may have been made with.
+// everything is an index of all paths, with which plans may have been compiled.
 func everything() *index.Index {
 	x, err := index.Compile(containerPolicy)
 	if err != nil {
@@ -19,7 +19,7 @@ func everything() *index.Index {
 	return x
 }
 
-// drawAccess draws an expression as plans make them.
+// drawAccess draws an expression of the kind that plans contain.
 func drawAccess(x *index.Index, random *rand.Rand, depth int) index.Expr {
 	switch n := random.IntN(12); {
 	case n == 0:
@@ -33,11 +33,11 @@ func drawAccess(x *index.Index, random *rand.Rand, depth int) index.Expr {
 		}
 		size := 2 + random.IntN(2)
 		if e.Op == index.Or && random.IntN(4) == 0 {
-			size = 19 // more than have an iterator each
+			size = 19 // too many for an iterator each
 		}
 		for range size {
 			arg := drawAccess(x, random, depth-1)
-			// Plans leave out what says nothing.
+			// Plans omit conditions that are always true.
 			if arg.Op != index.All && arg.Op != index.None {
 				e.Args = append(e.Args, arg)
 			}
@@ -46,12 +46,12 @@ func drawAccess(x *index.Index, random *rand.Rand, depth int) index.Expr {
 			return e
 		}
 	case n == 7:
-		// Every other term of a place, as CONTAINS asks for.
+		// Every other term of a path, as for CONTAINS.
 		if span, ok := x.Span(drawnPaths[random.IntN(len(drawnPaths))], index.Defined, value.Null()); ok {
 			return index.Expr{Op: index.Filter, Span: span, Test: passesFilter}
 		}
 	case n == 6:
-		// All levels of a key, as a query for one logical partition has them.
+		// All levels of a key, as in a query for one logical partition.
 		e := index.Expr{Op: index.And}
 		doc := drawDocument(random)
 		for _, name := range []string{"a", "b", "c"} {
@@ -86,8 +86,8 @@ func drawLeaf(x *index.Index, random *rand.Rand) index.Expr {
 	return index.Expr{Op: index.All}
 }
 
-// drawWalk draws a walk, from its beginning or from any position in it or
-// between.
+// drawWalk draws a walk that starts at its beginning, at a position in it, or between
+// two.
 func drawWalk(x *index.Index, documents []plain, random *rand.Rand) query.Walk {
 	walk := query.Walk{Desc: random.IntN(2) == 0, Missing: random.IntN(2) == 0, Bare: random.IntN(2) == 0}
 	if order, ok := x.Order([]index.SortKey{{Path: index.Path{"n"}}, {Path: index.Path{"m", "x"}, Desc: true}}, nil); ok && order.Walks && random.IntN(3) == 0 {

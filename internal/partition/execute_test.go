@@ -15,7 +15,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// locked works on the documents of one key in a locked transaction.
+// locked runs operations on the documents of one key in a locked transaction.
 func (w *world) locked(ctx context.Context, key partitionkey.Key, meter *throughput.Meter, work func(*LockedTransaction) error) (Committed, error) {
 	return w.partition.Load().Transact(ctx, Transact{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), Meter: meter}, work)
 }
@@ -41,8 +41,8 @@ func (w *world) verify(t *testing.T) {
 	}
 }
 
-// TestTransactKeepsItsKey holds a key without an end: other keys are written, reads of
-// the key show nothing of it, and a write of the key comes after it.
+// TestTransactKeepsItsKey locks a key for a long time: other keys are written, reads of
+// the key do not see its changes, and a write of the key waits for its end.
 func TestTransactKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
@@ -83,8 +83,8 @@ func TestTransactKeepsItsKey(t *testing.T) {
 	w.verify(t)
 }
 
-// TestTransactOrder has several transactions hold one key, one after another. Each adds one
-// to what the one before has left.
+// TestTransactOrder has several transactions lock one key, one after another. Each adds
+// one to the result of the previous one.
 func TestTransactOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
@@ -126,8 +126,8 @@ func TestTransactOrder(t *testing.T) {
 	w.verify(t)
 }
 
-// TestTransactAllOrNothing drops what a work does that fails or panics, and keeps what
-// is acknowledged through a power failure.
+// TestTransactAllOrNothing shows that a transaction that fails or panics has no effect,
+// and that an acknowledged one survives a power failure.
 func TestTransactAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
@@ -148,7 +148,7 @@ func TestTransactAllOrNothing(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	// After a crash there is only what was acknowledged.
+	// After a crash only the acknowledged documents exist.
 	if err := w.crash(0.5, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,8 @@ func TestTransactAllOrNothing(t *testing.T) {
 	w.verify(t)
 }
 
-// TestTransactLimits makes as many versions as a transaction may have, and one more.
+// TestTransactLimits writes the maximum number of versions of a transaction, and one
+// more.
 func TestTransactLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, `{"indexingMode":"none"}`))
@@ -184,8 +185,8 @@ func TestTransactLimits(t *testing.T) {
 	w.verify(t)
 }
 
-// TestTransactWhileClosing closes a partition with a locked key: neither the work nor
-// who waits for the key has an effect.
+// TestTransactWhileClosing closes a partition with a locked key: neither the
+// transaction nor a write that waits for the key has an effect.
 func TestTransactWhileClosing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))

@@ -14,10 +14,10 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// mortal is a document as the model of expiry knows it.
+// mortal is a document in the model of expiry.
 type mortal struct {
 	key     [2]string // of tenant and id
-	n, ttl  int64     // ttl is zero for none of its own
+	n, ttl  int64     // its own ttl; zero for none
 	written int64
 	order   int
 }
@@ -30,7 +30,7 @@ func (d *mortal) alive(defaultTTL, now int64) bool {
 	return defaultTTL == 0 || ttl <= 0 || now < d.written+ttl
 }
 
-// mortals is a partition with documents that expire, and what it should hold.
+// mortals is a partition with documents that expire, and its expected content.
 type mortals struct {
 	*world
 	t       *testing.T
@@ -38,13 +38,13 @@ type mortals struct {
 	all     map[[2]string]*mortal
 	ttl     int64 // the default
 	counted int
-	late    int // creations over documents that had expired
+	late    int // creations that replaced expired documents
 	purged  int // documents
 }
 
-// TestExpireModel draws writes, deletions of keys and prefixes, deletions in the
-// background, changes of the default, crashes and the passing of time, and compares
-// every way of reading with a map.
+// TestExpireModel draws writes, deletions of keys and prefixes, background deletions,
+// changes of the default, crashes and the passing of time, and compares every way of
+// reading with a map.
 func TestExpireModel(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
@@ -86,7 +86,7 @@ func (m *mortals) run() {
 			m.complete()
 		case step%19 == 8:
 			m.purge()
-		case step%7 == 3: // A part of what there is to do.
+		case step%7 == 3: // A part of the pending deletions.
 			if _, err := m.partition.Load().Clear(m.t.Context(), nil, 12); err != nil {
 				m.t.Fatal(err)
 			}
@@ -107,8 +107,8 @@ func (m *mortals) run() {
 	}
 }
 
-// purge deletes what there is of a tenant, under its one full key or as a prefix,
-// at once or with a mark.
+// purge deletes the documents of a tenant, by full key or by prefix, at once or with a
+// mark.
 func (m *mortals) purge() {
 	key := partitionkey.NewKey(partitionkey.String(fmt.Sprint("t", m.random.IntN(3))))
 	if m.random.IntN(2) == 0 {
@@ -136,7 +136,7 @@ func (m *mortals) purge() {
 	}
 }
 
-// clear deletes all that was purged.
+// clear deletes all purged documents.
 func (m *mortals) clear() {
 	for p := m.partition.Load(); p.Stats().Purging > 0; {
 		if _, err := p.Clear(m.t.Context(), nil, 60); err != nil {
@@ -145,8 +145,8 @@ func (m *mortals) clear() {
 	}
 }
 
-// write creates, replaces or deletes a document. Values of the unique key are
-// those of few documents.
+// write creates, replaces or deletes a document. There are few values of the unique
+// key, so that they conflict.
 func (m *mortals) write(step int) {
 	id, tenant := fmt.Sprint("i", m.random.IntN(12)), fmt.Sprint("t", m.random.IntN(3))
 	own := []int64{0, 0, 3, 12, 40, -1}[m.random.IntN(6)]
@@ -192,7 +192,7 @@ func (m *mortals) write(step int) {
 	m.all[key] = next
 }
 
-// compare reads everything in every way.
+// compare reads all documents in every way.
 func (m *mortals) compare() {
 	now := m.clock.Load()
 	var alive []*mortal
@@ -223,7 +223,7 @@ func (m *mortals) compare() {
 	m.compareFeed(alive)
 }
 
-// ranges are everything, and each tenant.
+// ranges are the whole key space, and each tenant.
 func (m *mortals) ranges() map[string]partitionkey.Range {
 	all := map[string]partitionkey.Range{"": partitionkey.Full()}
 	for i := range 3 {
@@ -278,8 +278,8 @@ func (m *mortals) compareFeed(alive []*mortal) {
 	}
 }
 
-// complete checks the state after Expire: no expired document is stored any more, and
-// the counts of the index are right again.
+// complete checks the state after Expire: no expired document is stored, and the counts
+// of the index are exact.
 func (m *mortals) complete() {
 	now := m.clock.Load()
 	alive := 0
@@ -307,8 +307,8 @@ func (m *mortals) complete() {
 	m.counted++
 }
 
-// TestExpireSplit splits and merges partitions whose documents have expired, while
-// they are deleted.
+// TestExpireSplit splits and merges partitions while their expired documents are
+// deleted.
 func TestExpireSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingPolicy":null,"defaultTtl":50}`))
@@ -337,8 +337,8 @@ func TestExpireSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Done()
-	// One third has no time of its own, one third 50, and one third 80, of which
-	// six are written again with fourteen others.
+	// One third has no ttl, one third has 50, and one third 80; six of these are
+	// written again, with fourteen others.
 	if got := w.checkHalves(t, halves); got != 40+14 {
 		t.Errorf("%d documents, want 54", got)
 	}

@@ -64,17 +64,16 @@ func (s *story) feed(d *datadriven.TestData) string {
 	return b.String()
 }
 
-// clockStart is what the clock of a world shows first.
+// clockStart is the initial time of a world.
 const clockStart = 1_700_000_000
 
-// seen is what a reader of the feed knows of a document.
+// seen is a document as a reader of the feed knows it.
 type seen struct {
 	body string
 	lsn  resource.LSN
 }
 
-// feedModel is the simplest thing that can be right: every change of every
-// document with its LSN and time.
+// feedModel is a simple model: every change of every document with its LSN and time.
 type feedModel struct {
 	live map[string]feedDocument // by key and id
 }
@@ -87,13 +86,13 @@ type feedDocument struct {
 	ts   int64
 }
 
-// readerOf is one reader of the feed, which keeps what it was given.
+// readerOf is one reader of the feed, with the documents that it received.
 type readerOf struct {
 	r        partitionkey.Range
 	since    int64
 	position resource.LSN
 	known    map[string]seen
-	start    resource.LSN // everything up to it was not asked for
+	start    resource.LSN // earlier changes are not requested
 }
 
 // TestFeedModel draws writes and lets readers of every range, start and page
@@ -158,7 +157,7 @@ func runFeedModel(t *testing.T, w *world, random *rand.Rand) {
 	}
 }
 
-// write changes or deletes a document, or makes one.
+// write creates, changes or deletes a document.
 func (m *feedModel) write(t *testing.T, w *world, random *rand.Rand) {
 	t.Helper()
 	doc := drawDocument(random)
@@ -204,8 +203,7 @@ func (m *feedModel) reader(w *world, r partitionkey.Range, random *rand.Rand) *r
 	return reader
 }
 
-// advance reads a page of a drawn size, and reports whether it was the last for
-// now.
+// advance reads a page of random size, and reports whether it was the last for now.
 func (m *feedModel) advance(t *testing.T, w *world, r *readerOf, random *rand.Rand) bool {
 	t.Helper()
 	ask := Feed{
@@ -213,7 +211,7 @@ func (m *feedModel) advance(t *testing.T, w *world, r *readerOf, random *rand.Ra
 		MaxItems: []int{0, 1, 7}[random.IntN(3)], MaxBytes: []int{0, 1, 2000}[random.IntN(3)],
 	}
 	if random.IntN(8) == 0 {
-		ask.Deadline = time.Unix(1, 0) // long over: the page ends after a few rows
+		ask.Deadline = time.Unix(1, 0) // in the past: the page ends after a few rows
 	}
 	page, err := w.partition.Load().Feed(context.Background(), ask)
 	if err != nil {
@@ -253,7 +251,8 @@ func (m *feedModel) take(t *testing.T, w *world, r *readerOf, body string, last 
 	return live.lsn
 }
 
-// verify compares what a reader at the end knows with what there is.
+// verify compares the documents of a reader at the end of the feed with the stored
+// ones.
 func (m *feedModel) verify(t *testing.T, r *readerOf) {
 	t.Helper()
 	for name, d := range m.live {
@@ -299,9 +298,9 @@ func TestFeedDamage(t *testing.T) {
 	}
 }
 
-// Documents that share an LSN, as those of one transaction or of two partitions
-// that were merged, are never on different pages; and a time leaves out what is
-// older even after something newer.
+// Documents that share an LSN, like those of one transaction or of two merged
+// partitions, are never on different pages. A start time excludes older changes, even
+// those after a newer one.
 func TestFeedKeepsLSNsWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, `{"indexingMode":"none"}`))
@@ -362,7 +361,7 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 	}
 }
 
-// restamp gives a document another version in the store, without the partition.
+// restamp changes the version of a document in the store, without the partition.
 func (w *world) restamp(number uint64, v layout.Version) {
 	w.tb.Helper()
 	snapshot := w.store.Snapshot()

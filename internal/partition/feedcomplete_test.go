@@ -20,7 +20,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// told is one change as the complete feed has to tell it.
+// told is one change as the complete feed must return it.
 type told struct {
 	name, kind        string
 	epk               partitionkey.EPK
@@ -30,12 +30,12 @@ type told struct {
 	kept              bool
 }
 
-// completeModel is every change there ever was, and who reads them.
+// completeModel is all changes so far, and the readers.
 type completeModel struct {
 	*world
 	random  *rand.Rand
 	changes []told
-	live    map[string]told // the last change of each document that is there
+	live    map[string]told // the last change of each existing document
 	readers []*completeReader
 
 	refused, read int
@@ -49,10 +49,10 @@ type completeReader struct {
 
 const testRetention = 2 * time.Minute
 
-// TestCompleteFeedModel draws writes, single ones and transactions, while readers
-// of every range and page size follow the complete feed, some of them too slowly,
-// and the policy is switched off and on. A reader that is in time gets every change once
-// and in order; one that is too late, and no other, gets an error.
+// TestCompleteFeedModel draws single writes and transactions, while readers of every
+// range and page size follow the complete feed, some of them too slowly, and the policy
+// is switched off and on. A reader that is in time gets every change once and in order;
+// only a reader that is too late gets an error.
 func TestCompleteFeedModel(t *testing.T) {
 	t.Parallel()
 	for _, paths := range [][]string{{"/a"}, {"/a", "/b"}} {
@@ -101,7 +101,7 @@ func (m *completeModel) run(t *testing.T) {
 	}
 }
 
-// write carries out one to three operations on one key as one effect.
+// write executes one to three operations on one key as one effect.
 func (m *completeModel) write(t *testing.T) {
 	t.Helper()
 	first := drawDocument(m.random)
@@ -162,7 +162,7 @@ func (m *completeModel) begin(t *testing.T, r partitionkey.Range) {
 	m.readers = append(m.readers, &completeReader{r: r, position: page.Position, next: len(m.changes)})
 }
 
-// advance reads a page for a reader, which goes when it has come too late.
+// advance reads a page for a reader, and removes a reader that is too late.
 func (m *completeModel) advance(t *testing.T, i int) {
 	t.Helper()
 	r := m.readers[i]
@@ -200,8 +200,8 @@ func (m *completeModel) advance(t *testing.T, i int) {
 	}
 }
 
-// lost reports whether a reader may, and whether it must, be refused: something
-// after its position was not kept, or its time is over.
+// lost reports whether a reader may, and whether it must, be refused: a change after
+// its position was not kept, or is past its retention.
 func (m *completeModel) lost(r *completeReader) (may, must bool) {
 	off := m.container.Load().Retention == 0
 	horizon := m.clock.Load() - int64(testRetention/time.Second)
@@ -248,8 +248,8 @@ func (m *completeModel) compare(t *testing.T, text string, want told) {
 	}
 }
 
-// A deletion by time to live is told as one, whether it comes by itself or makes
-// way for a document of the same id.
+// A deletion by time to live appears as one, whether it runs in the background or is
+// caused by a new document of the same id.
 func TestCompleteFeedTellsExpiry(t *testing.T) {
 	t.Parallel()
 	c := containerWith(t, 2, []string{"/a"}, "")
@@ -291,8 +291,8 @@ func TestCompleteFeedTellsExpiry(t *testing.T) {
 	}
 }
 
-// What is over leaves with the writes that follow, and all of it when the policy
-// is off: nothing is left then.
+// Changes past their retention are deleted by later writes, and all changes once the
+// policy is off.
 func TestCompleteFeedLeaves(t *testing.T) {
 	t.Parallel()
 	c := containerWith(t, 2, []string{"/a"}, `{"indexingMode":"none"}`)
@@ -349,8 +349,8 @@ func TestCompleteFeedLeaves(t *testing.T) {
 	}
 }
 
-// A reader that is in time before a merge is in time after it, however far the LSNs of
-// the two parents are apart; a reader that is late stays late; and what the check finds is right
+// A reader that is in time before a merge is in time after it, however far apart the
+// LSNs of the two parents are; a late reader stays late; and the check finds no problem
 // until a change is missing.
 func TestCompleteFeedMerged(t *testing.T) {
 	t.Parallel()
@@ -371,8 +371,8 @@ func TestCompleteFeedMerged(t *testing.T) {
 				done++
 			}
 		}
-		// The low one has much, of which the front is gone; the high one has little,
-		// all of it from before that.
+		// The low parent has many changes, the oldest of which are deleted; the high
+		// one has few, all older.
 		write(0, 100)
 		for _, w := range n.worlds {
 			w.clock.Add(int64(testRetention/time.Second) + 1)

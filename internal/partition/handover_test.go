@@ -12,9 +12,9 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// What the tests of splits and of merges have in common.
+// Shared by the tests of splits and merges.
 
-// testEveryFamily looks for a family of rows that a child knows nothing of.
+// testEveryFamily fails if a child does not handle a family of rows.
 func testEveryFamily(t *testing.T, known []storage.Family) {
 	t.Helper()
 	for b := range 256 {
@@ -34,7 +34,7 @@ const everyIndex = `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/
 	`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},` +
 	`"computedProperties":[{"name":"twice","query":"SELECT VALUE c.n * 2 FROM c"}]}`
 
-// everyIndexKey is the key of the documents of writeIndexed.
+// everyIndexKey is the key of the documents that writeIndexed writes.
 var everyIndexKey = []string{"/a", "/b", "/c"}
 
 // writeIndexed upserts documents of so many tenants that are in indexes of every
@@ -74,8 +74,7 @@ func (w *world) flaky(t *testing.T, seed uint64) {
 	}
 }
 
-// bearable reports whether a write in such a group may end so, and fails the test
-// when it may not.
+// bearable fails the test on an error that such a group does not cause.
 func bearable(t *testing.T, err error) {
 	t.Helper()
 	switch status.CodeOf(err) {
@@ -85,7 +84,7 @@ func bearable(t *testing.T, err error) {
 	}
 }
 
-// sealOften begins, seals and cancels sixty times, and fails the test when no seal
+// sealOften begins, seals and cancels sixty times, and fails the test if no seal
 // succeeds.
 func sealOften[H interface {
 	Seal(context.Context) error

@@ -20,11 +20,11 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// manyTerms are enough for the rows of the index to be made ahead and for a write to
-// be heavy.
+// manyTerms is a number of terms for which the index rows are computed ahead and a
+// write is heavy.
 const manyTerms = 5000
 
-// smallDocument is in the container of held.
+// smallDocument is a document of the container of held.
 func smallDocument(n int) value.Value {
 	return value.Object([]value.Member{
 		{Name: "id", Value: value.String(fmt.Sprint("s", n))},
@@ -33,9 +33,9 @@ func smallDocument(n int) value.Value {
 	})
 }
 
-// TestHugeDocumentsPassOneByOne has eight clients write huge documents, of which the
-// first is not durable yet: a small write of another key is the next effect after it,
-// before the seven other writes, which came earlier.
+// TestHugeDocumentsPassOneByOne has eight clients write huge documents. While the first
+// one is not durable yet, a small write of another key is the next effect after it,
+// before the seven other writes, which arrived earlier.
 func TestHugeDocumentsPassOneByOne(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		const clients = 8
@@ -66,7 +66,7 @@ func TestHugeDocumentsPassOneByOne(t *testing.T) {
 			huge++
 			rows = rows[1:]
 		}
-		// Some may pass together as long as their weight is small.
+		// Some may pass together while their weight is small.
 		if most := heavyBytes / (hugeTerms / 4 * termWeight); huge == 0 || huge > most || len(rows) != 1 {
 			t.Errorf("%d large effects and then %v are on their way; at most %d and one small one should be", huge, rows, most)
 		}
@@ -81,11 +81,11 @@ func TestHugeDocumentsPassOneByOne(t *testing.T) {
 	})
 }
 
-// stopContext blocks its user at the first look at its error, until goOn is closed.
+// stopContext blocks the first call of Err until goOn is closed.
 type stopContext struct {
 	context.Context
 	looks   atomic.Int64
-	stopped chan struct{} // closed by the first who looks
+	stopped chan struct{} // closed by the first call of Err
 	goOn    chan struct{}
 }
 
@@ -98,7 +98,7 @@ func (c *stopContext) Err() error {
 }
 
 // TestHugeDocumentIsEvaluatedAside stops the evaluation of a huge document in the
-// middle: a small write of another key goes through meanwhile.
+// middle: meanwhile a small write of another key succeeds.
 func TestHugeDocumentIsEvaluatedAside(t *testing.T) {
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	for round := range 2 {
@@ -128,8 +128,8 @@ func TestHugeDocumentIsEvaluatedAside(t *testing.T) {
 }
 
 // TestHugeDocumentCharges writes documents with many terms in every way, together with
-// small writes of the same documents: the index is that of the documents, and charges
-// are those of the terms that differ.
+// small writes of the same documents: the index matches the documents, and charges
+// count the terms that differ.
 func TestHugeDocumentCharges(t *testing.T) {
 	for _, policy := range []string{
 		"",
@@ -200,7 +200,7 @@ func TestHugeDocumentCharges(t *testing.T) {
 	}
 }
 
-// clean checks everything that is stored.
+// clean checks the whole store.
 func clean(t *testing.T, w *world) {
 	t.Helper()
 	if report := w.check(); !report.Clean() {
@@ -214,8 +214,8 @@ func roundCharge(c float64) float64 {
 	return m.Charge()
 }
 
-// TestHugeDocumentRace has several clients write one huge document and its neighbours
-// in every way at once, together with small ones.
+// TestHugeDocumentRace has several clients write one huge document, its neighbours and
+// small documents in every way at once.
 func TestHugeDocumentRace(t *testing.T) {
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
 	var clients sync.WaitGroup
@@ -247,7 +247,8 @@ func TestHugeDocumentRace(t *testing.T) {
 	}
 }
 
-// TestGate keeps the order of arrival and the bound, and drops who gives up.
+// TestGate shows that the gate keeps the order of arrival and its bound, and drops
+// requests that are cancelled.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate{max: heavyBytes}
@@ -288,8 +289,8 @@ func TestGate(t *testing.T) {
 		g.leave(passed[3])
 		want(1, 3, 4)
 
-		// An owner passes before those that came earlier, and does not wait for
-		// requests that are parked, in whatever order the gate is told.
+		// The owner of a lock passes before requests that arrived earlier, and does not
+		// wait for parked requests, whatever the order of the calls.
 		enter(t.Context(), 6, heavyBytes, true)
 		want(1, 3, 4)
 		g.unpark([]*request{{passing: passed[4]}, {}})
@@ -399,9 +400,9 @@ func (g *heldGroup) sizes() (huge, rest int) {
 	return huge, rest
 }
 
-// TestHugeDocumentWaitsForLock has a huge write wait for a key that a transaction holds,
-// which then commits a huge document itself: neither waits for the other at the gate,
-// nor does a small write of another key.
+// TestHugeDocumentWaitsForLock has a huge write wait for a key that a transaction has
+// locked. Then the transaction commits a huge document. Neither waits for the other at
+// the gate, and a small write of another key waits for neither.
 func TestHugeDocumentWaitsForLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -501,7 +502,7 @@ func TestHugeBatchIsEvaluatedAside(t *testing.T) {
 	}
 }
 
-// TestRenumber has rows of posting lists change another document.
+// TestRenumber changes the document number in rows of posting lists.
 func TestRenumber(t *testing.T) {
 	b := storage.NewBatchOf(100)
 	for _, list := range []string{"ta", "tb"} {

@@ -23,8 +23,8 @@ const (
 	hugeTime  = 4 * time.Second
 )
 
-// hugeDocument is a document of about 18 bytes for each of so many terms, which are
-// those of no other round.
+// hugeDocument is a document with that many terms, of about 18 bytes each, which no
+// other round has.
 func hugeDocument(id string, terms int, round uint64) value.Value {
 	random := rand.New(rand.NewPCG(round, 7))
 	items := make([]value.Value, terms)
@@ -38,7 +38,7 @@ func hugeDocument(id string, terms int, round uint64) value.Value {
 	})
 }
 
-// diskWorld is a world on files, with a pool as a server has it.
+// diskWorld is a world on files, with the pool of a server.
 func diskWorld(tb testing.TB, container *resource.Container) *world {
 	tb.Helper()
 	w := &world{
@@ -71,7 +71,7 @@ func diskWorld(tb testing.TB, container *resource.Container) *world {
 	return w
 }
 
-// latencies are those of one kind of operation, in milliseconds.
+// latencies are the latencies of one kind of operation, in milliseconds.
 type latencies struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -92,7 +92,7 @@ func (l *latencies) at(part float64) float64 {
 }
 
 // BenchmarkHugeDocuments upserts and reads small documents while clients replace
-// documents of 1.8 MB and 100,000 terms, all of them in one partition.
+// documents of 1.8 MB and 100,000 terms, all in one partition.
 func BenchmarkHugeDocuments(b *testing.B) {
 	for _, clients := range []int{0, 1, 4, 16} {
 		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {

@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// TestLastPosition asks for what follows the greatest position there can be, as
-// a made-up continuation token does: there is nothing, and nothing stays open.
+// TestLastPosition reads after the greatest possible position, as a forged continuation
+// token may: the result is empty, and no iterator stays open.
 func TestLastPosition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))

@@ -19,7 +19,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// neighbours are two partitions that meet in the middle of the key space.
+// neighbours are two partitions that border on each other in the middle of the key
+// space.
 type neighbours struct {
 	t      *testing.T
 	worlds [2]*world
@@ -38,7 +39,7 @@ func newNeighbours(t *testing.T, container *resource.Container) *neighbours {
 	return n
 }
 
-// write writes a document where its key belongs.
+// write writes a document to the partition of its key.
 func (n *neighbours) write(op Op, text string) error {
 	doc := n.worlds[0].parse(text)
 	_, err := n.owner(doc).write(op, doc, func(r *Write) { r.ID = doc.Get("id").Text() })
@@ -63,7 +64,7 @@ func (n *neighbours) begin(base int) (*Merge, *Merged) {
 	return m, n.adopt(m, base)
 }
 
-// adopt makes the child of a merge that has begun.
+// adopt creates the child of a merge that has begun.
 func (n *neighbours) adopt(m *Merge, base int) *Merged {
 	n.t.Helper()
 	w := n.worlds[base]
@@ -98,7 +99,8 @@ func (n *neighbours) finish(m *Merge, child *Merged) {
 	m.Done()
 }
 
-// check verifies the child's bytes, and that it has come further than its parents.
+// check verifies the child's bytes, and that its LSN is greater than those of its
+// parents.
 func (n *neighbours) check() check.Report {
 	n.t.Helper()
 	snapshot := n.store.Snapshot()
@@ -119,9 +121,9 @@ func TestMergeKnowsEveryFamily(t *testing.T) {
 	testEveryFamily(t, known)
 }
 
-// Everything that both parents write while the child copies is in it: before
-// the copy, after it and at its position. The larger families have rows for more than
-// one step.
+// The child has everything that both parents write while it copies: before the position
+// of the copy, after it and at it. The larger families have rows for more than one
+// step.
 func TestMergeFollows(t *testing.T) {
 	t.Parallel()
 	for base := range 2 {
@@ -224,8 +226,8 @@ func (n *neighbours) compare(model map[int]int) {
 	}
 }
 
-// Vectors, full text, composite and spatial terms, and computed properties come over
-// as they were, and lists that both parents have are united.
+// Vectors, full text, composite and spatial terms, and computed properties are copied
+// unchanged, and lists that both parents have are united.
 func TestMergeIndexes(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t, containerWith(t, 2, everyIndexKey, everyIndex))
@@ -238,8 +240,8 @@ func TestMergeIndexes(t *testing.T) {
 	}
 }
 
-// What is complete of the paths in both is complete in the child; one that is empty
-// takes nothing away.
+// A path that is complete in both parents is complete in the child; an empty parent
+// does not count.
 func TestMergeCompletePaths(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -280,8 +282,8 @@ func TestMergeCompletePaths(t *testing.T) {
 	}
 }
 
-// A merge and an index rebuild keep apart, and so do a merge and a split: what is
-// refused leaves both as they were.
+// A merge does not run during an index rebuild or a split; a refused merge changes
+// neither parent.
 func TestMergeRefusedByOne(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -321,8 +323,8 @@ func TestMergeRefusedByOne(t *testing.T) {
 	}
 }
 
-// A merge that fails again and again, in groups that lose effects, refuse and delay
-// them, costs no write that was acknowledged.
+// A merge that fails repeatedly, in groups that lose, refuse and delay effects, loses
+// no acknowledged write.
 func TestMergeFlaky(t *testing.T) {
 	t.Parallel()
 	start := rand.Uint64()

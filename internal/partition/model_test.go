@@ -15,12 +15,12 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// model is what a partition should hold: the simplest thing that can be right.
+// model is the expected content of a partition, as simple as possible.
 type model struct {
 	documents map[string]*modelDocument // by key and id
 	inserted  int
 
-	// complete and incomplete count the spans that were said to be so.
+	// complete and incomplete count the spans that were reported as such.
 	complete, incomplete int
 }
 
@@ -46,8 +46,8 @@ func richPolicy(vectors string) string {
 // containerPolicy indexes everything.
 var containerPolicy = resource.IndexingPolicy{Mode: resource.IndexingConsistent, Automatic: true, Included: []string{"/*"}}
 
-// TestModel draws operations and queries, and compares with a map: with every
-// kind of key, every way of reading, page sizes, ranges, and restarts.
+// TestModel draws operations and queries, and compares the results with a map: with
+// every kind of key, way of reading, page size and range, and across restarts.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []struct {
@@ -111,7 +111,7 @@ func runModel(t *testing.T, w *world, random *rand.Rand) {
 	}
 }
 
-// drawDocument draws a document of a small world, so that operations meet.
+// drawDocument draws one of a few documents, so that operations collide.
 func drawDocument(random *rand.Rand) value.Value {
 	members := []value.Member{{Name: "id", Value: value.String(fmt.Sprint("i", random.IntN(30)))}}
 	components := []value.Value{value.String("x"), value.String("y"), value.Int(1), value.Null(), value.Bool(true), {}, value.String(strings.Repeat("long", 40) + fmt.Sprint(random.IntN(2)))}
@@ -248,8 +248,8 @@ func (m *model) rows(r partitionkey.Range, holds func(value.Value) bool) []strin
 	return rows
 }
 
-// drawRange draws the range of everything, of a prefix of a key that is there,
-// of one full key, or of any two points.
+// drawRange draws the whole range, that of a prefix of an existing key, that of one
+// full key, or one between any two points.
 func (m *model) drawRange(w *world, random *rand.Rand) partitionkey.Range {
 	definition := w.container.Load().PartitionKey
 	key := w.container.Load().KeyOf(drawDocument(random))

@@ -18,8 +18,8 @@ import (
 // recallK is the number of rows of the searches below.
 const recallK = 10
 
-// vectorWorld is a partition of vectors around a hundred centers, as those of
-// texts lie, with a property n that counts to a hundred.
+// vectorWorld is a partition of vectors that cluster around a hundred centers, like
+// those of texts, with a property n that counts to a hundred.
 type vectorWorld struct {
 	*world
 	random     *rand.Rand
@@ -47,7 +47,7 @@ func newVectorWorld(tb testing.TB, kind string, dimensions, documents int) *vect
 	return w
 }
 
-// load writes documents, several at a time.
+// load writes documents, several at the same time.
 func (w *vectorWorld) load(documents int) {
 	texts := make(chan string)
 	var writers sync.WaitGroup
@@ -76,7 +76,7 @@ func vectorPolicy(kind, element string, dimensions int) string {
 		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":%q,"dimensions":%d,"distanceFunction":"cosine"}]}}`, kind, element, dimensions)
 }
 
-// vector draws one near a center, as JSON.
+// vector draws a vector near a center, as JSON.
 func (w *vectorWorld) vector() string {
 	center := w.centers[w.random.IntN(len(w.centers))]
 	text := []byte{'['}
@@ -89,12 +89,12 @@ func (w *vectorWorld) vector() string {
 	return string(append(text, ']'))
 }
 
-// nearestText is a search; how follows its vectors.
+// nearestText is the text of a search; how is the text after its vectors.
 func nearestText(vector, how, where string) string {
 	return fmt.Sprintf("SELECT TOP %d VALUE c.id FROM c %s ORDER BY VectorDistance(c.v, %s%s)", recallK, where, vector, how)
 }
 
-// recall returns how many of the rows that are right a search finds.
+// recall returns how many of the correct rows a search finds.
 func recall(tb testing.TB, w *vectorWorld, queries int, how, where string) float64 {
 	tb.Helper()
 	found := 0
@@ -123,9 +123,9 @@ func (w *vectorWorld) answer(tb testing.TB, text string) []string {
 	return rows
 }
 
-// checkLatest compares what a source yields backwards with a list of documents in
-// the order of their numbers: admitted, or when the index does not know what is
-// asked, all.
+// checkLatest compares the documents that a source yields backwards with a list in the
+// order of their numbers: the admitted ones, or all if the index does not cover the
+// condition.
 func checkLatest(t *testing.T, s probe, need query.Need, label string, admitted, all []plain, known bool) {
 	t.Helper()
 	if !known {
@@ -148,8 +148,8 @@ func checkLatest(t *testing.T, s probe, need query.Need, label string, admitted,
 	}
 }
 
-// TestRecallOfSearches holds the figures of docs/compatibility.md: run it with
-// -v to see them.
+// TestRecallOfSearches checks the numbers in docs/compatibility.md; with -v it prints
+// them.
 func TestRecallOfSearches(t *testing.T) {
 	t.Parallel()
 	documents, queries, widths := 10_000, 20, []int{128, 768}
@@ -179,7 +179,7 @@ func TestRecallOfSearches(t *testing.T) {
 	}
 }
 
-// BenchmarkNearest compares ways to the ten nearest of 10,000 vectors.
+// BenchmarkNearest compares the ways to find the ten nearest of 10,000 vectors.
 func BenchmarkNearest(b *testing.B) {
 	for _, dimensions := range []int{128, 768} {
 		w := newVectorWorld(b, "quantizedFlat", dimensions, 10_000)

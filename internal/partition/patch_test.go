@@ -14,9 +14,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// slowClock has every look at the clock of a partition take a time, and counts
-// the looks: two for each condition that the caller prepares, four for each that the
-// writer evaluates, and one for each other patch that the writer makes again.
+// slowClock advances the clock of a partition at every reading, and counts the
+// readings: two for each condition that the caller prepares, four for each that the
+// writer evaluates, and one for each other patch that the writer repeats.
 func (w *world) slowClock(tick time.Duration) (looks *atomic.Int64) {
 	looks = new(atomic.Int64)
 	w.partition.Load().elapsed = func() time.Duration { return time.Duration(looks.Add(1)) * tick }
@@ -33,8 +33,8 @@ func (w *world) patchOf(text string) (o Operation) {
 	return o
 }
 
-// patches carries out patches of the first document of a pair as a batch, and
-// returns what each came to.
+// patches executes patches of the first document of a pair as a batch, and returns the
+// result of each.
 func (w *world) patches(atomicity Atomicity, texts ...string) (codes string) {
 	w.tb.Helper()
 	b := w.batchOf(pairKey, atomicity)
@@ -61,10 +61,10 @@ const (
 	unconditional = `[{"op":"incr","path":"/n","value":1}]`
 )
 
-// TestPatience has conditions take all the time that they are given, and more: a
-// patch whose condition takes longer is refused where it is prepared, whatever the
-// condition comes to, and the writer never sees it.
-func TestPatience(t *testing.T) {
+// TestConditionTime has conditions use all of their time, and more: a patch whose
+// condition takes longer is refused by the caller, whatever the result of the
+// condition, and never reaches the writer.
+func TestConditionTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	if _, err := w.writePair(0); err != nil {
@@ -94,9 +94,9 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestEndlessCondition has conditions that would take minutes. One is cut, in the
-// middle of its one function after the default of their time, and those after it are
-// not evaluated; the writer sees neither.
+// TestEndlessCondition has conditions that would take minutes. After the default time
+// one is interrupted in the middle of its function, and later ones are not evaluated;
+// none reaches the writer.
 func TestEndlessCondition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingMode":"none"}`))
@@ -113,7 +113,7 @@ func TestEndlessCondition(t *testing.T) {
 	if got := w.patches(Each, endless, endless, endless, unconditional); got != "400 400 400 200" {
 		t.Errorf("got %s", got)
 	}
-	// Nor does one whose request has ended.
+	// Nor does a condition whose request has ended.
 	looks := w.slowClock(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -126,10 +126,10 @@ func TestEndlessCondition(t *testing.T) {
 	}
 }
 
-// TestPatienceOfBatches has all conditions of a request share one time, where they
-// are prepared and in the writer, who evaluates those again that are about what
-// the request itself has changed.
-func TestPatienceOfBatches(t *testing.T) {
+// TestConditionTimeOfBatches shows that all conditions of a request share one time, in
+// the caller and in the writer, which evaluates conditions again if the request itself
+// has changed their document.
+func TestConditionTimeOfBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	if _, err := w.writePair(0); err != nil {
@@ -147,7 +147,7 @@ func TestPatienceOfBatches(t *testing.T) {
 		{Each, ampleTime / 2, []string{unfulfilled, unfulfilled, unfulfilled, fulfilled, unconditional}, "412 412 400 400 200", 6},
 		{Each, ampleTime/2 + 1, []string{unfulfilled, unfulfilled, unfulfilled, unfulfilled}, "412 400 400 400", 4},
 		// Three in the writer take six ticks, one for the document and one for the
-		// condition; a fourth is too much.
+		// condition each; a fourth is too much.
 		{Atomic, tick, []string{unconditional, fulfilled, fulfilled, fulfilled}, "200 200 200 200", 6 + 12},
 		{Atomic, tick, []string{unconditional, fulfilled, fulfilled, fulfilled, fulfilled}, "424 424 424 424 400", 8 + 12 + 2},
 		{Each, tick, []string{unconditional, unfulfilled, unfulfilled, unfulfilled, unfulfilled, unfulfilled, unconditional}, "200 412 412 412 400 400 200", 10 + 12 + 2 + 1},
@@ -157,7 +157,7 @@ func TestPatienceOfBatches(t *testing.T) {
 			t.Errorf("%v, %s:\n got %s after %d looks at the clock\nwant %s after %d", c.tick, c.texts, got, looks.Load(), c.want, c.looks)
 		}
 	}
-	// What one request has spent is nothing to the next.
+	// The time of one request does not count for the next.
 	w.slowClock(ampleTime)
 	for range 3 {
 		if got := w.patches(Atomic, fulfilled); got != "200" {

@@ -12,9 +12,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestPathsWhileBuilding changes documents in the middle of a change of policy,
-// which a crash interrupts: a path that one of them lacks must not count as
-// complete afterwards.
+// TestPathsWhileBuilding changes documents during a change of policy that a crash
+// interrupts: a path that one of them lacks must not count as complete afterwards.
 func TestPathsWhileBuilding(t *testing.T) {
 	t.Parallel()
 	const documents = 40
@@ -61,7 +60,7 @@ func TestPathsWhileBuilding(t *testing.T) {
 			p := w.partition.Load()
 			p.waitIdle() // The goroutine of the last write is done with the writer.
 			p.steps.sweepDocuments = 7
-			// The writer is taken by hand to the middle of the first sweep.
+			// The test runs the writer to the middle of the first sweep.
 			for range 4 {
 				if err := p.step(); err != nil {
 					t.Fatal(err)
@@ -70,7 +69,7 @@ func TestPathsWhileBuilding(t *testing.T) {
 			if now := p.states.current.Load(); now.Indexing.Phase != layout.Building || now.Indexing.Passed != 21 {
 				t.Fatalf("the sweep is at %+v", now.Indexing.IndexRow)
 			}
-			// It makes no headway until it is opened again.
+			// It makes no progress until the partition is opened again.
 			p.steps.sweepDocuments = 0
 			if err := errors.Join(c.edit(w, doc), w.crash(0, 1)); err != nil {
 				t.Fatal(err)
@@ -112,8 +111,8 @@ func TestPathsOfEmptyBuilding(t *testing.T) {
 	}
 }
 
-// TestPathsOfLostEffects loses a deletion and the creation of the first document
-// after it. What the writer counted as complete never was.
+// TestPathsOfLostEffects loses a deletion and the creation of the first document after
+// it. The paths that the writer counted as complete never were.
 func TestPathsOfLostEffects(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		do := func(op Op, text string, end func()) {
@@ -133,7 +132,7 @@ func TestPathsOfLostEffects(t *testing.T) {
 	})
 }
 
-// complete returns those of some paths, separated by blanks, that are complete.
+// complete returns which of the paths are complete, separated by blanks.
 func (w *world) complete(tb testing.TB, paths string) string {
 	tb.Helper()
 	s, release := w.sourceOf(tb)

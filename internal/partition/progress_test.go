@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A policy that was asked for and not begun is a progress of nothing, and not of
-// all: a client that waits for the new index would continue too early.
+// A policy whose rebuild was requested but has not begun is reported as 0 %, not as 100
+// %: a client that waits for the new index would continue too early.
 func TestProgressBeforeRebuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/id"}, ""))
@@ -29,7 +29,7 @@ func TestProgressBeforeRebuild(t *testing.T) {
 	after.Indexing = containerWith(t, 2, []string{"/id"}, `{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/n/?"}]}`).Indexing
 	w.container.Store(&after)
 	progress(0)
-	w.container.Store(before) // taken back before anybody began
+	w.container.Store(before) // withdrawn before it began
 	progress(100)
 	w.container.Store(&after)
 	p.Reindex()

@@ -28,7 +28,8 @@ func (w *world) fill(t *testing.T, tenant string, from, to int) {
 	}
 }
 
-// clearAll clears until nothing is left to do, and returns how many documents went.
+// clearAll clears until nothing is left to do, and returns the number of deleted
+// documents.
 func (w *world) clearAll(t *testing.T) (deleted int) {
 	t.Helper()
 	for p := w.partition.Load(); p.Purging() > 0; {
@@ -55,9 +56,9 @@ func (w *world) seen(t *testing.T) int {
 	return len(rows)
 }
 
-// Who begins to read all versions of a container that has begun to keep them, and
-// has written nothing since, is told of what a prefix takes away: the mark is the
-// first effect, and no document changes with it.
+// A reader of all versions, which begins when the container keeps them and has no
+// writes since, gets the deletions by prefix: the mark is the first effect, and changes
+// no document.
 func TestPurgeBeginsCompleteFeed(t *testing.T) {
 	t.Parallel()
 	c := containerWith(t, 2, []string{"/a", "/b"}, "")
@@ -89,7 +90,7 @@ func TestPurgeBeginsCompleteFeed(t *testing.T) {
 	if err := w.crash(0, 1); err != nil {
 		t.Fatal(err)
 	}
-	for _, after := range []resource.LSN{ask.After, begun} { // Also who has not read since.
+	for _, after := range []resource.LSN{ask.After, begun} { // Also a reader that has not read since.
 		ask.After = after
 		if page := read(); len(page.Documents) != 3 {
 			t.Errorf("behind %d: %q", after, page.Documents)
@@ -104,8 +105,8 @@ func TestPurgeBeginsCompleteFeed(t *testing.T) {
 	}
 }
 
-// The feed of all versions tells each deletion, the feed of latest versions none,
-// whether documents go at once or later.
+// The feed of all versions returns each deletion and the feed of latest versions none,
+// whether documents are deleted at once or later.
 func TestPurgeInCompleteFeed(t *testing.T) {
 	t.Parallel()
 	c := containerWith(t, 2, []string{"/a", "/b"}, `{"indexingPolicy":null,"defaultTtl":10}`)
@@ -166,8 +167,8 @@ func (w *world) serve(t *testing.T, h half) *world {
 	return child
 }
 
-// Children inherit the marks that concern their documents: those from before a split,
-// and those that are added and removed during it.
+// Children inherit the marks that concern their documents: those made before a split,
+// and those added and removed during it.
 func TestPurgeSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -230,7 +231,7 @@ func (n *neighbours) purgeOne(w *world) {
 	n.t.Fatal("nothing is left to purge")
 }
 
-// A merge and a purge keep apart: LSNs of two partitions do not compare.
+// A merge does not run during a purge: LSNs of two partitions are not comparable.
 func TestPurgeEndsMerge(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -262,8 +263,8 @@ func TestPurgeEndsMerge(t *testing.T) {
 	for _, w := range n.worlds {
 		w.verify(t)
 	}
-	// One that has come and gone is nothing to the child, though its checkpoint has
-	// the mark.
+	// A purge that began and ended during the split does not affect the child, although
+	// its checkpoint has the mark.
 	m, err := BeginMerge(t.Context(), low, high)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +286,7 @@ func TestPurgeEndsMerge(t *testing.T) {
 	}
 }
 
-// A mark counts when it is durable, and not when it is lost.
+// A mark takes effect when it is durable, and not if it is lost.
 func TestPurgeIsCertain(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		created := w.begin(t.Context(), Create, `{"id":"1","a":"x","b":1}`)
@@ -334,8 +335,8 @@ func TestPurgeIsCertain(t *testing.T) {
 	})
 }
 
-// Who holds a key while it is purged as a part of a prefix has not seen that: it is
-// told to try again. A purge of the whole key waits.
+// A transaction that has locked a key when a purge of a prefix deletes it has not seen
+// that, so it must be retried. A purge of the full key waits.
 func TestPurgeWhileHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -366,14 +367,14 @@ func TestPurgeWhileHeld(t *testing.T) {
 	if err := errors.Join(err, <-waits); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.seen(t); got != 5 && got != 6 { // The purge may have been in front.
+	if got := w.seen(t); got != 5 && got != 6 { // The purge may have been first.
 		t.Errorf("%d documents are seen", got)
 	}
 	w.clearAll(t)
 	w.verify(t)
 }
 
-// There are so many marks at most, and one that covers others takes their place.
+// The number of marks is limited, and a mark that covers others replaces them.
 func TestPurgesMax(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingMode":"none"}`))
@@ -398,7 +399,7 @@ func TestPurgesMax(t *testing.T) {
 	w.verify(t)
 }
 
-// Requests for keys of other partitions, and of another generation, are sent away.
+// Requests for keys of other partitions, or with another generation, are refused.
 func TestPurgeMoved(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t, containerWith(t, 2, []string{"/a"}, ""))

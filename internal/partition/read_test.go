@@ -14,8 +14,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// TestReadErrors fails each single operation of the disk in turn while a store
-// is opened and read: there is an error or the right answer, never a wrong one.
+// TestReadErrors fails each single disk operation in turn while a store is opened and
+// read: the result is an error or the right answer, never a wrong one.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -42,7 +42,7 @@ func TestReadErrors(t *testing.T) {
 			if err == nil && !slices.Equal(rows, want) {
 				t.Fatalf("operation %d: got %s, want %s", n, rows, want)
 			}
-			_ = w.close() // The injected error may come here.
+			_ = w.close() // The injected error may occur here.
 		}
 		_, failed := w.disk.Operations()
 		w.disk.Heal()
@@ -58,8 +58,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestReadersUnderWrites runs queries, reads and statistics while documents
-// change: every page shows one state, in which each document is there once.
+// TestReadersUnderWrites runs queries, reads and statistics while documents change:
+// every page shows one state, in which each document occurs once.
 func TestReadersUnderWrites(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -108,7 +108,8 @@ func TestReadersUnderWrites(t *testing.T) {
 	}
 }
 
-// TestQueryEnds shows that a query ends with its context, and what it refuses.
+// TestQueryEnds shows that a query ends with its context, and which requests it
+// refuses.
 func TestQueryEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -155,8 +156,8 @@ func TestQueryEnds(t *testing.T) {
 	}
 }
 
-// TestReadAllocates bounds what a point read allocates: the body, the etag and
-// what the store needs.
+// TestReadAllocates bounds the allocations of a point read: the body, the etag and
+// those of the store.
 func TestReadAllocates(t *testing.T) {
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	doc := w.parse(`{"id":"1","a":"x","b":1,"text":"some text"}`)

@@ -21,7 +21,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// half is one child of a split of a world.
+// half is one child of the split of a world.
 type half struct {
 	store *storage.Store
 	child *Child
@@ -97,16 +97,16 @@ func (w *world) checkHalves(t *testing.T, halves [2]half) (documents int64) {
 	return documents
 }
 
-// Every family of rows has its way out of a child.
+// A child of a split handles every family of rows.
 func TestTrimKnowsEveryFamily(t *testing.T) {
 	t.Parallel()
 	known := slices.Concat(keyed, numbered, listed, []storage.Family{storage.FamilyRID, storage.FamilyMeta, storage.FamilyComplete})
 	testEveryFamily(t, known)
 }
 
-// What is written between the checkpoint and the seal is in the child that owns
-// it: new documents, changed, renamed and deleted ones; and what is complete of
-// the paths is so in both, also when the parent was empty in between.
+// Writes between the checkpoint and the seal are in the child that owns them: new,
+// changed, renamed and deleted documents. Paths that are complete stay complete in both
+// children, even if the parent was empty in between.
 func TestSplitFollows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -123,9 +123,9 @@ func TestSplitFollows(t *testing.T) {
 		must(Create, i, `,"old":1,"both":2`)
 	}
 	s, halves := w.halve(t, "")
-	// Emptied, so that the next document makes a new set of complete paths, in one child
-	// while the other has none; then one like it in the other, which must not
-	// count on what was complete before.
+	// The parent is emptied, so that the next document begins a new set of complete
+	// paths in one child while the other has none; then a similar document in the
+	// other, which must not use the old set.
 	for i := range 60 {
 		must(Delete, i, "")
 	}
@@ -157,8 +157,8 @@ func TestSplitFollows(t *testing.T) {
 	}
 }
 
-// Vectors, full text, composite and spatial terms, and computed properties leave
-// a child as they came.
+// Vectors, full text, composite and spatial terms, and computed properties are removed
+// from a child as they were added.
 func TestSplitIndexes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, everyIndexKey, everyIndex))
@@ -178,8 +178,8 @@ func TestSplitIndexes(t *testing.T) {
 	}
 }
 
-// A split and an index rebuild keep apart: a policy that changes during a split
-// waits for its end, and a partition that is rebuilt is not split.
+// A split does not run during an index rebuild: a policy change during a split waits
+// for its end, and a partition whose index is rebuilt is not split.
 func TestSplitAndRebuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -230,8 +230,8 @@ func TestSplitAndRebuild(t *testing.T) {
 	}
 }
 
-// Nothing is written after a seal: writes wait, reads continue, and both continue when
-// it is undone.
+// Nothing is written after a seal: writes wait and reads continue. After an unseal,
+// writes continue too.
 func TestSeal(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		p := w.partition.Load()
@@ -309,8 +309,8 @@ func TestSeal(t *testing.T) {
 	})
 }
 
-// What waits for children is bounded: who applies waits for those who follow, and
-// nothing waits for children that have given up.
+// The effects that wait for children are bounded: Apply waits for the children, but not
+// for those that were cancelled.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -345,8 +345,8 @@ func TestTailIsBounded(t *testing.T) {
 	})
 }
 
-// A split that fails again and again, in a group that loses effects, refuses and
-// delays them, costs no write that was acknowledged.
+// A split that fails repeatedly, in a group that loses, refuses and delays effects,
+// loses no acknowledged write.
 func TestSplitFlaky(t *testing.T) {
 	t.Parallel()
 	start := rand.Uint64()
@@ -408,7 +408,7 @@ func TestSplitContext(t *testing.T) {
 	s.Cancel()
 }
 
-// Where no key of version 1 can be cut in two.
+// A partition of version 1 that no key divides.
 func TestAddressable(t *testing.T) {
 	t.Parallel()
 	definition := partitionkey.Definition{Paths: []string{"/a"}, Version: 1}
@@ -432,5 +432,5 @@ func TestAddressable(t *testing.T) {
 	}
 }
 
-// sleep lets the fake time of a bubble pass.
+// sleep advances the fake time of a bubble.
 func sleep() { time.Sleep(time.Millisecond) }

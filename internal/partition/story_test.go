@@ -34,7 +34,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// story is one file of testdata: a partition and what is done to it.
+// story is one file of testdata: operations on a partition.
 type story struct {
 	t *testing.T
 	w *world
@@ -101,7 +101,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return s.check()
 	case "rows":
 		return s.rows()
-	case "complete": // The input is paths; those that every document has.
+	case "complete": // The input is paths; the output those that every document has.
 		return s.w.complete(s.t, d.Input)
 	case "damage":
 		return s.damage(d)
@@ -251,7 +251,7 @@ func (s *story) read(d *datadriven.TestData) string {
 	return fmt.Sprintf("%s (lsn %d, %.2f RU)\n", s.hide(string(got.Body)), got.LSN, meter.Charge())
 }
 
-// purge: purge key=JSON [most=N], the number of documents that go at once.
+// purge: purge key=JSON [most=N], the number of documents that are deleted at once.
 func (s *story) purge(d *datadriven.TestData) string {
 	p := s.w.partition.Load()
 	p.steps.purgeMax = defaultSteps().purgeMax
@@ -303,7 +303,7 @@ func (s *story) policy(d *datadriven.TestData) string {
 	return s.stats()
 }
 
-// waitIdle returns when the writer has ended: everything asked for is done.
+// waitIdle returns when the writer has ended, so that all requested work is done.
 func (p *Partition) waitIdle() {
 	p.intake.mu.Lock()
 	idle := p.intake.idle
@@ -331,7 +331,7 @@ func (s *story) check() string {
 	return text + strings.Join(report.Problems, "\n")
 }
 
-// check checks what the partition has stored.
+// check checks the store of the partition.
 func (w *world) check() check.Report {
 	snapshot := w.store.Snapshot()
 	defer snapshot.Close()
@@ -403,7 +403,7 @@ func (s *story) damage(d *datadriven.TestData) string {
 		}
 		st.Items++
 		_ = batch.Set(key, st.Append(nil))
-	case "rewind": // A state row from before the last effect.
+	case "rewind": // A state row older than the last effect.
 		st, err := layout.DecodeState(row)
 		if err != nil {
 			s.t.Fatal(err)
@@ -424,7 +424,7 @@ func (s *story) damage(d *datadriven.TestData) string {
 	case "move": // A copy of the row under another key.
 		key[len(key)-1] ^= 1
 		_ = batch.Set(key, row)
-	case "post": // A number that no document has.
+	case "post": // The number of no document.
 		_ = batch.AddPosting(key[:len(key)-6], 1<<40)
 	case "unpost":
 		_ = batch.RemovePosting(key[:len(key)-6], resource.NewNumber(2, 1))

@@ -21,9 +21,8 @@ func (w *world) summary() Summary {
 	return summary
 }
 
-// A partition records the version of the catalog with the effect that is the first
-// under it, also after a restart and after an effect that was lost, and no effect
-// takes it back.
+// A partition records the version of the catalog with the first effect under that
+// version, also after a restart or a lost effect, and no effect decreases it.
 func TestCatalogVersionIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))

@@ -17,7 +17,7 @@ import (
 
 const years = 5 * 365 * 24 * 3600 // seconds
 
-// timesContainer has everything that depends on the time of a write: terms of _ts, one
+// timesContainer uses everything that depends on the time of a write: terms of _ts, one
 // of them in a composite index, times to live, unique keys and all versions.
 func timesContainer(t *testing.T) *resource.Container {
 	c := containerWith(t, 2, []string{"/a", "/b"}, `{"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[],`+
@@ -27,8 +27,8 @@ func timesContainer(t *testing.T) *resource.Container {
 	return c
 }
 
-// poison writes documents before, under and after a clock that is years ahead, and
-// returns the right time afterwards.
+// poison writes documents before, while and after the clock is years ahead, and returns
+// the right time at the end.
 func poison(t *testing.T, w *world) (now int64) {
 	t.Helper()
 	write := func(from, to int) {
@@ -60,7 +60,7 @@ func poison(t *testing.T, w *world) (now int64) {
 	return w.clock.Load()
 }
 
-// rowsOf returns all rows of a store. A posting list in which nothing is left is none.
+// rowsOf returns all rows of a store except empty posting lists.
 func rowsOf(t *testing.T, store *storage.Store) map[string]string {
 	t.Helper()
 	snapshot := store.Snapshot()
@@ -107,9 +107,9 @@ func (w *world) times(t *testing.T) map[string]int64 {
 	return all
 }
 
-// TestClockYearsAhead shows what a clock leaves that was years ahead, and that nothing
-// of it is left after the repair: times, terms, expiry and both feeds are those of the
-// time of the repair.
+// TestClockYearsAhead shows the effects of a clock that was years ahead, and that the
+// repair removes all of them: times, terms, expiry and both feeds have the time of the
+// repair.
 func TestClockYearsAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, timesContainer(t))
@@ -118,7 +118,7 @@ func TestClockYearsAhead(t *testing.T) {
 	if ahead := p.Latest() - now; ahead < years-100 {
 		t.Fatalf("the latest time is %d seconds ahead, want years", ahead)
 	}
-	// What is written afterwards gets the time that was reached, and not one more.
+	// Later writes get the latest time, which does not advance.
 	if latest := w.times(t)["i19"]; latest != p.Latest() {
 		t.Errorf("after the clock is back, a write has the time %d, want %d", latest, p.Latest())
 	}
@@ -171,7 +171,7 @@ func (w *world) etag(t *testing.T, tenant, id string) string {
 	return w.parse(string(found.Body)).Get("_etag").Text()
 }
 
-// afterRepair looks at queries by time, at the change feed, and at expiry.
+// afterRepair checks queries by time, the change feed, and expiry.
 func (w *world) afterRepair(t *testing.T, now int64, before map[string]int64) {
 	t.Helper()
 	late := 0
@@ -220,7 +220,7 @@ func (w *world) afterRepair(t *testing.T, now int64, before map[string]int64) {
 	if n, err := p.Expire(t.Context(), nil, math.Inf(1)); err != nil || n != len(before)+1 {
 		t.Errorf("%d documents deleted, want %d (%v)", n, len(before)+1, err)
 	}
-	w.clock.Store(now + 3600) // The versions are too old from now on, and leave with the next writes.
+	w.clock.Store(now + 3600) // The versions are past their retention from now on, and the next writes delete them.
 	for range 30 {
 		if _, err := w.write(Upsert, w.parse(`{"id":"x","a":"t0","b":1}`), nil); err != nil {
 			t.Fatal(err)
@@ -237,9 +237,8 @@ func (w *world) afterRepair(t *testing.T, now int64, before map[string]int64) {
 	}
 }
 
-// TestRepairEndsAnywhere ends the repair at each operation of the disk, and with a
-// power failure there: what is left has every invariant, and the repair that is begun
-// again results in the same rows.
+// TestRepairEndsAnywhere interrupts the repair at each disk operation, also by a power
+// failure: every invariant holds, and another repair results in the same rows.
 func TestRepairEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, timesContainer(t))
@@ -261,7 +260,7 @@ func TestRepairEndsAnywhere(t *testing.T) {
 		w.disk = start.Crash(1, 0)
 		w.disk.FailFrom(n)
 		_, repairErr := w.repairSmall(now)
-		_ = w.close() // A store on a broken disk says so.
+		_ = w.close() // A store on a broken disk returns an error.
 		_, failed := w.disk.Operations()
 		if failed > 0 {
 			w.disk = w.disk.Crash(float64(n%3)/2, uint64(n))
@@ -321,8 +320,8 @@ func (w *world) repairSmall(now int64) (done RepairedTimes, err error) {
 	return done, err
 }
 
-// TestRepairGoesOnLater shows that a repair which is ended and begun again at a later
-// time keeps the times in the order of LSNs.
+// TestRepairGoesOnLater shows that a repair that is interrupted and repeated later
+// keeps the times in the order of LSNs.
 func TestRepairGoesOnLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, timesContainer(t))
@@ -375,12 +374,12 @@ func TestRepairWhileRebuilding(t *testing.T) {
 	p.intake.mu.Lock()
 	idle := p.intake.idle
 	p.intake.mu.Unlock()
-	<-idle // The writer has ended, so its steps can be made here.
+	<-idle // The writer has ended, so the test can run its steps.
 	c := *w.container.Load()
 	c.Indexing = containerWith(t, 2, []string{"/a"}, `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`).Indexing
 	w.container.Store(&c)
 	p.steps.sweepDocuments = 7
-	for range 2 { // Steps of a rebuild that has more of them.
+	for range 2 { // Some steps of the rebuild, not all.
 		if err := p.step(); err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +409,7 @@ func TestRepairWhileRebuilding(t *testing.T) {
 	}
 }
 
-// TestClockInDoubt shows that a partition hides and deletes by the times that it is
+// TestClockInDoubt shows that a partition hides and deletes documents by the times
 // given for that, on both sides of each, while writes have the time of the clock.
 func TestClockInDoubt(t *testing.T) {
 	t.Parallel()
@@ -476,9 +475,9 @@ func TestClockInDoubt(t *testing.T) {
 	}
 }
 
-// TestVersionsOutliveDoubt shows that a clock which is ahead takes no version out of the
-// complete feed before its time is over for certain, and that a time that was left
-// ahead does not either.
+// TestVersionsOutliveDoubt shows that a clock that is ahead removes no version from the
+// complete feed before its retention has certainly passed, and that a stored time that
+// is ahead does not either.
 func TestVersionsOutliveDoubt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, timesContainer(t))

@@ -25,7 +25,7 @@ func uniqueContainer(tb testing.TB, version int, paths []string) *resource.Conta
 	return containerWith(tb, version, paths, `{"indexingPolicy":null,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]},{"paths":["/v","/w"]}]}}`)
 }
 
-// uniqueModel is which document has which content: by tenant and id.
+// uniqueModel is the content of each document, by tenant and id.
 type uniqueModel map[[2]string]uniqueValues
 
 type uniqueValues struct{ u, v, w int }
@@ -48,7 +48,7 @@ func (m uniqueModel) taken(tenant, id string, want uniqueValues) bool {
 	return false
 }
 
-// do does one operation on the model and says how it ends.
+// do applies one operation to the model and returns its result.
 func (m uniqueModel) do(tenant string, o *BatchOperation) status.Code {
 	content := func() uniqueValues {
 		number := func(name string) int { n, _ := o.Document.Get(name).Int64(); return int(n) }
@@ -99,8 +99,8 @@ func drawUnique(random *rand.Rand, tenant string) (o BatchOperation) {
 	return o
 }
 
-// TestUniqueModel draws batches of every atomicity on documents whose values meet all
-// the time, and compares with a map, over restarts and crashes.
+// TestUniqueModel draws batches of every atomicity on documents whose values often
+// conflict, and compares with a map, across restarts and crashes.
 func TestUniqueModel(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
@@ -170,8 +170,8 @@ func runUniqueModel(t *testing.T, w *world, random *rand.Rand) {
 	}
 }
 
-// TestUniqueRace has several sides create documents with one value at once, and
-// delete it again: one wins each round, also on a group that loses effects.
+// TestUniqueRace has several clients create documents with the same value at once, and
+// delete them: one client wins each round, also in a group that loses effects.
 func TestUniqueRace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, uniqueContainer(t, 2, []string{"/a", "/b"}))
@@ -214,8 +214,9 @@ func TestUniqueRace(t *testing.T) {
 	}
 }
 
-// TestUniqueRestsOnEffect shows that values on their way are seen, that a refusal
-// for them waits until they are durable, and falls with them (I9).
+// TestUniqueRestsOnEffect shows that the values of proposed effects are seen, and that
+// a refusal because of them waits until they are durable, and is dropped if they are
+// lost (I9).
 func TestUniqueRestsOnEffect(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		unique := uniqueContainer(t, 2, []string{"/a", "/b"})
@@ -258,8 +259,8 @@ func TestUniqueRestsOnEffect(t *testing.T) {
 	})
 }
 
-// TestUniqueSplit splits and merges while values come, go and change hands: each
-// child has the rows of its own documents and no others.
+// TestUniqueSplit splits and merges while values are added, removed and moved to other
+// documents: each child has the rows of its own documents and no others.
 func TestUniqueSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, uniqueContainer(t, 2, []string{"/a", "/b"}))

@@ -22,7 +22,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// plain is a document as the naive answers know it.
+// plain is a document for the naive evaluation.
 type plain struct {
 	number uint64
 	epk    partitionkey.EPK
@@ -31,8 +31,8 @@ type plain struct {
 	terms  []index.Term
 }
 
-// plainly returns the documents of a model in the order of their numbers, with
-// the terms that an index has of them.
+// plainly returns the documents of a model in the order of their numbers, with their
+// index terms.
 func (m *model) plainly(t *testing.T, x *index.Index, properties []resource.ComputedProperty) []plain {
 	t.Helper()
 	computed, err := query.CompileComputed(properties)
@@ -95,8 +95,8 @@ func admits(e index.Expr, terms []index.Term) bool {
 	return false
 }
 
-// compareIndexed asks a source over a random part of the key space everything
-// that it can tell, and compares with the naive answers over the same documents.
+// compareIndexed calls every method of a source over a random part of the key space,
+// and compares the results with the naive ones over the same documents.
 func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact int) {
 	t.Helper()
 	p := w.partition.Load()
@@ -209,8 +209,8 @@ func checkCount(t *testing.T, s probe, access index.Expr, label string, want int
 	return exact && access.Op != index.All && access.Op != index.None
 }
 
-// checkCandidates compares candidates with the documents that the expression
-// admits: they are a superset of those, in order, and none is there twice.
+// checkCandidates compares candidates with the documents that the expression admits:
+// they are a superset, in order, without duplicates.
 func checkCandidates(t *testing.T, s probe, need query.Need, label string, admitted []plain) {
 	t.Helper()
 	want := map[uint64]plain{}
@@ -263,7 +263,7 @@ type found struct {
 	document plain
 }
 
-// walkNaively returns what a walk is made of.
+// walkNaively returns the entries of a walk.
 func walkNaively(walk query.Walk, documents []plain) []found {
 	var list, missing []found
 	place := walk.Place
@@ -333,7 +333,7 @@ func checkOrdered(t *testing.T, s probe, walk query.Walk, label string, want []f
 			t.Fatalf("documents of %s: %v", label, err)
 		}
 		if !serves && (len(want) == 0 || want[0].document.number != c.Number || want[0].term != c.Term) {
-			continue // More than those that satisfy the access are welcome.
+			continue // There may be more than those that satisfy the access.
 		}
 		if len(want) == 0 || want[0].term != c.Term || want[0].document.number != c.Number {
 			t.Fatalf("documents of %s: %d under %x is not the next of %d", label, c.Number, string(c.Term), len(want))
@@ -435,13 +435,13 @@ func checkNearest(t *testing.T, s probe, access index.Expr, admitted []plain, ra
 	}
 }
 
-// checkPlan compares what a plan makes of the source with what it makes of the
+// checkPlan compares the result of a plan on the source with its result on the
 // documents alone.
 func checkPlan(t *testing.T, s probe, x *layout.Indexing, text string, pageItems int, label string) {
 	t.Helper()
 	plan, err := query.Compile(text, nil, x.Active.Index, query.Options{Computed: x.Policy.Computed})
 	if status.CodeOf(err) == status.CodeBadRequest {
-		return // The policy has not the index that the order needs.
+		return // The policy lacks the index that the order needs.
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -472,8 +472,8 @@ func planRows(t *testing.T, plan *query.Plan, src query.Source, pageItems int) (
 	}
 }
 
-// refused reports whether the index has not what the walk needs, and checks that
-// the source says so.
+// refused reports whether the index lacks what the walk needs, and checks that the
+// source returns that error.
 func refused(t *testing.T, s probe, walk query.Walk, exactly bool, err error) bool {
 	t.Helper()
 	x := s.active
@@ -484,8 +484,8 @@ func refused(t *testing.T, s probe, walk query.Walk, exactly bool, err error) bo
 	return !serves
 }
 
-// completed compares what a source says of the terms that all documents have.
-// It need not know of all of them.
+// completed checks the terms that all documents have according to a source, which need
+// not know all of them.
 func (m *model) completed(t *testing.T, s probe, span index.Span, all []plain) {
 	t.Helper()
 	yes, err := s.Complete(span)
@@ -503,8 +503,8 @@ func (m *model) completed(t *testing.T, s probe, span index.Span, all []plain) {
 	}
 }
 
-// TestIndexBehind runs plans that count on an index which the container asks for
-// and the partition has not built.
+// TestIndexBehind runs plans that use an index of the container's policy that the
+// partition has not built yet.
 func TestIndexBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
@@ -551,8 +551,8 @@ func TestIndexBehind(t *testing.T) {
 	}
 }
 
-// TestWalkEnds stops walks early, ends their context, and closes in time: what
-// leaks an iterator shows when the world closes its store.
+// TestWalkEnds stops walks early and cancels their context. A leaked iterator fails the
+// close of the store.
 func TestWalkEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))

@@ -21,7 +21,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// world is one partition with everything below it, on a disk in memory.
+// world is one partition with its store, on a disk in memory.
 type world struct {
 	tb         testing.TB
 	disk       *storagetest.Disk
@@ -34,16 +34,16 @@ type world struct {
 	limits     resource.Limits
 	clock      atomic.Int64 // seconds
 	cacheBytes int64
-	// memTableBytes is how large a write buffer grows; zero: 256 KB.
+	// memTableBytes is the size of a write buffer; zero: 256 KB.
 	memTableBytes uint64
-	now           func() // called with every look at the clock; nil does nothing
+	now           func() // called at every reading of the clock; may be nil
 
 	conditionTime time.Duration // zero: the default
 	clocks        func(*Config) // sets further ones; nil: none
 }
 
-// ampleTime is what the conditions of patches have in a world: a test may be held up
-// for much longer than the default.
+// ampleTime is the time for the conditions of patches in a world: a slow machine may
+// need much more than the default.
 const ampleTime = time.Hour
 
 // Apply is the state machine of the world's group.
@@ -145,7 +145,7 @@ func (w *world) create() error {
 	return errors.Join(err, w.pool.Close())
 }
 
-// open opens what is on the disk.
+// open opens the partition on the disk.
 func (w *world) open() error {
 	return w.openWith(func(sm replication.StateMachine) replication.Group { return replication.NewSolo(sm) })
 }
@@ -172,7 +172,7 @@ func (w *world) openWith(newGroup func(replication.StateMachine) replication.Gro
 func (w *world) close() error {
 	var err error
 	if p := w.partition.Swap(nil); p != nil {
-		// Apply still finds it: effects on their way are waited for.
+		// Close waits for proposed effects, for which Apply still needs it.
 		w.partition.Store(p)
 		err = p.Close()
 		w.partition.Store(nil)
@@ -211,7 +211,7 @@ func (w *world) parse(text string) value.Value {
 	return v
 }
 
-// write fills in what the engine does.
+// write fills in the fields that the engine sets.
 func (w *world) write(op Op, doc value.Value, edit func(*Write)) (Written, error) {
 	return w.writeContext(context.Background(), op, doc, edit)
 }
@@ -226,7 +226,7 @@ func (w *world) writeContext(ctx context.Context, op Op, doc value.Value, edit f
 	return w.partition.Load().Write(ctx, request)
 }
 
-// purge fills in what the engine does.
+// purge fills in the fields that the engine sets.
 func (w *world) purge(key partitionkey.Key, meter *throughput.Meter) (Purged, error) {
 	r, err := w.container.Load().PartitionKey.Prefix(key)
 	if err != nil {

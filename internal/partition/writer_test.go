@@ -12,7 +12,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// heldGroup keeps every effect until it is told what becomes of it.
+// heldGroup holds every effect until apply or lose is called.
 type heldGroup struct {
 	replication.Group
 	machine replication.StateMachine
@@ -45,7 +45,7 @@ func (g *heldGroup) take() []heldEffect {
 	return held
 }
 
-// apply lets everything that is held happen, and returns how much that was.
+// apply applies all held effects, and returns their number.
 func (g *heldGroup) apply(t *testing.T) int {
 	t.Helper()
 	held := g.take()
@@ -64,15 +64,15 @@ func (g *heldGroup) apply(t *testing.T) int {
 	return len(held)
 }
 
-// lose lets everything that is held fail.
+// lose drops all held effects.
 func (g *heldGroup) lose() {
 	for _, h := range g.take() {
 		h.proposal.Resolve(replication.Unknown, errors.New("lost"))
 	}
 }
 
-// held runs a test on a partition whose effects are held, in a bubble where
-// synctest.Wait returns when everyone waits.
+// held runs a test on a partition whose effects are held, in a bubble in which
+// synctest.Wait returns when all goroutines wait.
 func held(t *testing.T, test func(t *testing.T, w *world, g *heldGroup)) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
@@ -88,7 +88,7 @@ func held(t *testing.T, test func(t *testing.T, w *world, g *heldGroup)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A test that fails must not leave anyone waiting in the bubble.
+		// A failed test must not leave a waiting goroutine in the bubble.
 		defer func() {
 			synctest.Wait()
 			g.lose()
@@ -106,7 +106,7 @@ func held(t *testing.T, test func(t *testing.T, w *world, g *heldGroup)) {
 	})
 }
 
-// result is what a write in the background answers.
+// result is the result of a write in the background.
 type result struct {
 	written Written
 	err     error
@@ -156,8 +156,8 @@ func TestPipelining(t *testing.T) {
 	})
 }
 
-// TestRefusalRestsOnEffect shows that a conflict with a document that is not
-// durable yet waits for it, and falls with it (I9).
+// TestRefusalRestsOnEffect shows that a conflict with a document that is not durable
+// yet is answered after it, and is dropped if the document is lost (I9).
 func TestRefusalRestsOnEffect(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		first := w.begin(t.Context(), Create, `{"id":"1","a":"x"}`)
@@ -182,8 +182,8 @@ func TestRefusalRestsOnEffect(t *testing.T) {
 	})
 }
 
-// TestLostEffectTakesThoseBehind shows that what was evaluated on top of a lost
-// effect fails too, even where the group would take it.
+// TestLostEffectTakesThoseBehind shows that effects evaluated on top of a lost effect
+// fail too, even if the group would accept them.
 func TestLostEffectTakesThoseBehind(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		first := w.begin(t.Context(), Create, `{"id":"1","a":"x"}`)
@@ -206,7 +206,8 @@ func TestLostEffectTakesThoseBehind(t *testing.T) {
 	})
 }
 
-// TestCancelProposed shows that a context which ends late only ends the waiting.
+// TestCancelProposed shows that cancelling the context after the proposal only ends the
+// wait.
 func TestCancelProposed(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -223,8 +224,8 @@ func TestCancelProposed(t *testing.T) {
 	})
 }
 
-// TestQueue shows that a write which waits can be cancelled, and that a full
-// queue refuses.
+// TestQueue shows that a waiting write can be cancelled, and that a full queue refuses
+// writes.
 func TestQueue(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		w.partition.Load().config.Limits.WriteQueue = 2
@@ -258,7 +259,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestPanicStopsPartition shows that a broken invariant is contained.
+// TestPanicStopsPartition shows that a broken invariant stops only the partition.
 func TestPanicStopsPartition(t *testing.T) {
 	held(t, func(t *testing.T, w *world, _ *heldGroup) {
 		w.now = func() { panic("invariant") }
@@ -335,8 +336,8 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// TestRebuildUnderWrites changes the policy while documents of every position
-// change: the lists stay exact at each step.
+// TestRebuildUnderWrites changes the policy while documents at every position change:
+// the lists are exact after each step.
 func TestRebuildUnderWrites(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		settle := func(c <-chan result) {

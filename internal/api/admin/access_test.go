@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestAccountKeys lists keys and replaces one in the form of the management API:
-// from the answer on the old key is 401.
+// TestAccountKeys lists keys and replaces one in the form of the management API: after
+// the answer, the old key gets 401.
 func TestAccountKeys(t *testing.T) {
 	t.Parallel()
 	door, _ := newDoor(t, nil)
@@ -45,7 +45,7 @@ func TestAccountKeys(t *testing.T) {
 	keys("POST", "/listKeys", "", made["secondaryMasterKey"])
 }
 
-// TestRoleResources goes through the life of roles and assignments in the form of
+// TestRoleResources creates, changes and deletes roles and assignments in the form of
 // the management API.
 func TestRoleResources(t *testing.T) {
 	t.Parallel()

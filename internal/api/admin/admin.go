@@ -47,7 +47,7 @@ type Config struct {
 	Health  func() (disk string, unwell []cluster.Unwell)
 	Clock   *cluster.Clock   // nil: requests about the clock are refused
 	Limits  resource.Limits  // the zero value: resource.DefaultLimits
-	Version string           // of this program; default "devel"
+	Version string           // the version of this program; default "devel"
 	Now     func() time.Time // the clock of the engine; nil: time.Now
 	Logger  *slog.Logger     // nil: discard
 	Memory  Memory           // of the bodies of running requests; nil for no limit

@@ -30,8 +30,7 @@ func newDoor(t *testing.T, ready func() error) (http.Handler, *engine.Engine) {
 	return admin.New(admin.Config{Engine: e, Gatherer: registry, Ready: ready, Limits: resource.DefaultLimits(), Version: "test", Now: now}), e
 }
 
-// newEngine returns what doors serve: a database in memory with the
-// database d.
+// newEngine returns an engine in memory with the database d.
 func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Registry) {
 	t.Helper()
 	check := func(err error) {
@@ -49,7 +48,7 @@ func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Regi
 	names, err := catalog.Open(store, now)
 	check(err)
 	limits := resource.DefaultLimits()
-	limits.PageTime = time.Minute // A slow machine shall not cut a page short.
+	limits.PageTime = time.Minute // A slow machine must not shorten a page.
 	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits, Now: now})
 	check(err)
 	t.Cleanup(func() { _ = node.Close() })
@@ -94,7 +93,7 @@ func call(t *testing.T, door http.Handler, method, target, body string, headers 
 	return answer, string(content)
 }
 
-// TestOpen shows what everybody may see.
+// TestOpen reads the paths that need no key.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	door, _ := newDoor(t, nil)
@@ -119,7 +118,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestEverythingElseNeedsTheKey asks every other path without one.
+// TestEverythingElseNeedsTheKey requests every other path without a key.
 func TestEverythingElseNeedsTheKey(t *testing.T) {
 	t.Parallel()
 	door, _ := newDoor(t, nil)
@@ -155,7 +154,7 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestKey shows both ways to prove to hold the key, and that nothing else works.
+// TestKey shows both ways to authenticate with the key, and that no other works.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	door, _ := newDoor(t, nil)
@@ -195,8 +194,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestPartitions creates a container with three physical partitions and looks
-// at them.
+// TestPartitions creates a container with three physical partitions and checks their
+// statistics.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)

@@ -110,8 +110,8 @@ func (h *handler) readBody(hw http.ResponseWriter, hr *http.Request) ([]byte, er
 	return body, nil
 }
 
-// countedReader counts a body while it arrives, which is the only time that a client can
-// prolong.
+// countedReader counts the bytes of a body while it arrives: only then can a client
+// delay the request.
 type countedReader struct {
 	from   io.Reader
 	memory Memory // nil for no limit

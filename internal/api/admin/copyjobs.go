@@ -303,7 +303,7 @@ func readTransferJob(properties value.Value, job *resource.CopyJob, account stri
 	return nil
 }
 
-// localAccount refuses an end in another account.
+// localAccount refuses a source or destination in another account.
 func localAccount(end value.Value, account string) error {
 	if remote := end.Get("remoteAccountName").Text(); remote != "" && !strings.EqualFold(remote, account) {
 		return status.Unsupported("A copy job between accounts (remoteAccountName)")

@@ -45,9 +45,9 @@ func copyDoor(t *testing.T) http.Handler {
 	return admin.New(admin.Config{Engine: e, CopyJobs: jobs, Gatherer: registry, Limits: resource.DefaultLimits(), Now: now})
 }
 
-// TestCopyJobs makes a job in each form of the management API and reads it in the
-// other one. Other components, such as Cassandra's, have no hierarchical keys
-// (S101) and are refused by name.
+// TestCopyJobs creates a job in each form of the management API and reads it in the
+// other one. Other components, such as Cassandra's, have no hierarchical keys (S101)
+// and are refused by name.
 func TestCopyJobs(t *testing.T) {
 	t.Parallel()
 	door := copyDoor(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestMergePaths asks in ways that cannot be carried out, or without permission.
+// TestMergePaths sends merge requests that are invalid or not permitted.
 func TestMergePaths(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)

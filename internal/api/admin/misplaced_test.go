@@ -7,9 +7,9 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestMisplacedMembers shows that what a body says in a place where nothing reads it
-// is refused with 400, and changes nothing: a client that got 200 would take it for
-// done.
+// TestMisplacedMembers shows that a body with a member in the wrong place is refused
+// with 400, and changes nothing. With 200, the client would believe that the change was
+// made.
 func TestMisplacedMembers(t *testing.T) {
 	t.Parallel()
 	door := copyDoor(t)

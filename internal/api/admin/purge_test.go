@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// TestPurgeProgress sees what a deletion by key has left to do, or has done
-// meanwhile: the node clears away by itself.
+// TestPurgeProgress shows the pending documents of a deletion by key, or those already
+// deleted: the node deletes them in the background.
 func TestPurgeProgress(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)

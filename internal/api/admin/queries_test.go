@@ -6,8 +6,9 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestQueries shows that nothing runs, refuses to cancel what is not there, and asks for
-// a key that may change the account: what runs is nothing for a read-only one.
+// TestQueries lists no running query, refuses to cancel one that does not exist, and
+// requires a key that may change the account: a read-only key may not see running
+// queries.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)

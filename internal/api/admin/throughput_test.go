@@ -14,14 +14,14 @@ import (
 // arm is the path of the account in the management API.
 const arm = "/subscriptions/0/resourceGroups/rg/providers/Microsoft.DocumentDB/databaseAccounts/decan"
 
-// step is a request and what its answer holds.
+// step is a request and the expected parts of its answer.
 type step struct {
 	method, target, body string
 	want                 int
 	holds                []string
 }
 
-// walk carries out steps one after another, with the key.
+// walk performs steps one after another, with the key.
 func walk(t *testing.T, door http.Handler, steps []step) {
 	t.Helper()
 	for _, s := range steps {
@@ -120,7 +120,7 @@ func TestS113Redistribution(t *testing.T) {
 }
 
 // TestSharedRedistribution divides the throughput of a database over the partitions of
-// its containers, which have names in the form of a GUID there.
+// its containers, whose ids there have the form of a GUID.
 func TestSharedRedistribution(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)
@@ -171,15 +171,15 @@ func TestSharedRedistribution(t *testing.T) {
 		{"POST", "/sqlDatabases/none/throughputSettings/default/redistributeThroughput", custom(of(0, 300)), 404, nil},
 		{"POST", "/sqlDatabases/shared/containers/a/throughputSettings/default/retrieveThroughputDistribution", `{}`, 404, nil},
 	})
-	// A container's own throughput knows no such names.
+	// The throughput of a container does not accept such ids.
 	walk(t, door, []step{
 		{"POST", "/containers?database=d&partitions=2&throughput=1000", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil},
 		{"POST", "/sqlDatabases/d/containers/c/throughputSettings/default/redistributeThroughput", custom(of(0, 300)), 400, []string{"no physical partition"}},
 	})
 }
 
-// TestRedistributionRefused asks for divisions that do not exist: each answer says
-// why, and the throughput is what it was, with its etag and its shares.
+// TestRedistributionRefused requests invalid divisions: each answer states the reason,
+// and the throughput does not change, nor do its etag and shares.
 func TestRedistributionRefused(t *testing.T) {
 	t.Parallel()
 	door, _ := newDoor(t, nil)
@@ -200,7 +200,7 @@ func TestRedistributionRefused(t *testing.T) {
 	if !strings.Contains(before, `[{"id":"0","throughput":1000},{"id":"1","throughput":3000},{"id":"2","throughput":2000}]`) {
 		t.Fatal(before)
 	}
-	// The policy none divides nothing, and leaves a division as it is.
+	// The policy none does not change a division.
 	walk(t, door, []step{
 		{"POST", settings + "/redistributeThroughput", strings.Replace(custom(``, ``), "custom", "none", 1), 200, []string{
 			`[{"id":"0","throughput":1000},{"id":"1","throughput":3000},{"id":"2","throughput":2000}]`,
@@ -244,7 +244,7 @@ func TestRedistributionRefused(t *testing.T) {
 	}
 }
 
-// TestHottestKeys shows what a partition has spent, on which keys.
+// TestHottestKeys shows the consumption of a partition, by key.
 func TestHottestKeys(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// TestDocumentBytes pins what is on disk: docs/formats/document.md.
+// TestDocumentBytes pins the format on disk: docs/formats/document.md.
 func TestDocumentBytes(t *testing.T) {
 	t.Parallel()
 	doc, err := value.Parse([]byte(`{"id":"x","b":[1,"é"]}`))
@@ -49,7 +49,7 @@ func TestDocumentBytes(t *testing.T) {
 }
 
 // FuzzDecodeDocument reads any bytes as a document row: it never panics, and
-// what it takes can be completed into the size that was promised.
+// a row that it accepts can be completed, with the announced size.
 func FuzzDecodeDocument(f *testing.F) {
 	row := NewDocumentRow(16, []byte("key"), value.Object([]value.Member{{Name: "id", Value: value.String("x")}}))
 	f.Add(row)

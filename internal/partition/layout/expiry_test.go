@@ -7,7 +7,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestTTLOf looks at both sides of what is a time to live.
+// TestTTLOf checks both sides of the limits of a time to live.
 func TestTTLOf(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int32{

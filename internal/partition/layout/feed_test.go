@@ -7,8 +7,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// A short EPK never leaves out a document of the range, and leaves out most of
-// the others.
+// A short EPK never excludes a document of the range, and excludes most others.
 func TestShortRange(t *testing.T) {
 	t.Parallel()
 	const seed = 11
@@ -54,15 +53,15 @@ func TestShortRange(t *testing.T) {
 				}
 			}
 		}
-		// Bounds that differ in the first level say nothing about the others: only
-		// documents that share the first level with a bound are in doubt.
+		// If bounds differ in the first level, only documents that share the first
+		// level with a bound are in doubt.
 		if passed*2 > outside {
 			t.Errorf("%d levels: %d of %d documents outside are not told apart", levels, passed, outside)
 		}
 	}
 }
 
-// Neither row is read wrongly, whatever is in it.
+// Neither row is misread, whatever it contains.
 func FuzzCompleteRows(f *testing.F) {
 	f.Add((&Revision{Change: Deleted, EPKSize: 16, Suffix: make([]byte, 30), Previous: []byte("x")}).Append(nil))
 	f.Add(KeptList{{Max: "a", After: 3}, {Max: "b", After: 1}}.Append(nil))

@@ -68,7 +68,7 @@ func TestPathSet(t *testing.T) {
 	}
 }
 
-// TestPathSetLimit has as many paths as a set keeps, and one more.
+// TestPathSetLimit adds the maximum number of paths of a set, and one more.
 func TestPathSetLimit(t *testing.T) {
 	t.Parallel()
 	for _, paths := range []int{pathsMax - 1, pathsMax, pathsMax + 1} {

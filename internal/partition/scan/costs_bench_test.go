@@ -68,7 +68,7 @@ func (m *measuring) check(err error) {
 	}
 }
 
-// time returns the nanoseconds of one of n steps that do takes at once.
+// time returns the nanoseconds of one step; each call of do performs n.
 func (m *measuring) time(n int, do func()) float64 {
 	var times []float64
 	for round := range 25 {
@@ -101,7 +101,7 @@ func (m *measuring) begin() float64 {
 	})
 }
 
-// pass is the time of one row of a pass that keeps nothing.
+// pass returns the time of one row of a pass that keeps nothing.
 func (m *measuring) pass(key string, items int, tell *query.Teller) float64 {
 	s := m.source(key)
 	defer s.Free()
@@ -114,7 +114,8 @@ func (m *measuring) pass(key string, items int, tell *query.Teller) float64 {
 	})
 }
 
-// bytes compares rows of the same number of other bytes.
+// bytes measures one byte of a row, by comparing passes over equally many rows of
+// different sizes.
 func (m *measuring) bytes() float64 {
 	return max(0, m.pass(measuredKey, measuredItems, nil)-m.pass("small", measuredItems, nil)) / float64(len(waysPad))
 }
@@ -143,7 +144,7 @@ func (m *measuring) keep() float64 {
 	return all - m.pass(measuredKey, measuredItems, nil)
 }
 
-// find looks every tenth document of a key up. The location cache has the last 4,096
+// find looks up every tenth document of a key. The location cache has the last 4,096
 // documents, so it is emptied first.
 func (m *measuring) find(seated bool) float64 {
 	s := m.source(measuredKey)
@@ -227,9 +228,10 @@ func (m *measuring) weigh() float64 {
 	})
 }
 
-// BenchmarkNoting measures what Apply spends on rosters: passing the rows of effects with
-// and without a look at what comes and goes, in turn, of creates with a roster of their
-// key; and prints what part of a create that is, in processor time of the process.
+// BenchmarkNoting measures how much time Apply spends on rosters: it passes the rows of
+// creates whose key has a roster, in turn with and without looking for added and
+// removed documents, and prints which part of a create that is, in processor time of
+// the process.
 func BenchmarkNoting(b *testing.B) {
 	w := newWorld(b, "/pk", "")
 	var effects []replication.Effect
@@ -265,7 +267,7 @@ func BenchmarkNoting(b *testing.B) {
 					}
 				}
 			}))
-			w.reader.DropRosterChanges(w.keyRange("k").Min) // Otherwise it is dropped, for lack of readers.
+			w.reader.DropRosterChanges(w.keyRange("k").Min) // Without readers it would be dropped.
 			noted = append(noted, threadNanos(b, len(effects), func() {
 				for _, e := range effects {
 					moves.Reset()

@@ -11,8 +11,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// What the tests of package scan_test look at. They write with package partition,
-// which imports this one.
+// This file exports internals to the tests of package scan_test, which write with
+// package partition, an importer of this package.
 
 // Choose returns the way that a source chooses.
 func (s *Source) Choose(ctx context.Context, access index.Expr, need query.Need) (Way, error) {
@@ -23,7 +23,7 @@ func (s *Source) Choose(ctx context.Context, access index.Expr, need query.Need)
 	return r.way, err
 }
 
-// Enroll returns the numbers of the clip, and leaves the roster of its key.
+// Enroll returns the numbers of the clip, and keeps the roster of its key.
 func (s *Source) Enroll(ctx context.Context) (*storage.Numbers, error) { return s.enroll(ctx) }
 
 // Seat makes the source use the seats of the roster of its key.

@@ -13,11 +13,11 @@ import (
 )
 
 // An entry of the location cache is a hint: a document with a new id, a deleted one,
-// and a new one with an old id are found as they are.
+// and a new one with an old id are found correctly.
 func TestLocationsAreHints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "/pk", "")
-	w.reader.Strategy.Force.Way = scan.Looks // look documents up however few there are
+	w.reader.Strategy.Force.Way = scan.Looks // look up documents however few there are
 	const n = 40
 	for i := range n {
 		w.write(partition.Create, "", fmt.Sprintf(`{"id":"%02d","pk":"a","n":%d}`, i, i%4))
@@ -48,8 +48,8 @@ func TestLocationsAreHints(t *testing.T) {
 	}
 	ask(want...)
 
-	// The first has another id, the second is gone, the third is gone and another
-	// document has its id, with a greater number than all others.
+	// The first has another id, the second is deleted, the third is deleted and another
+	// document has its id, with the greatest number.
 	w.write(partition.Replace, "01", `{"id":"other","pk":"a","n":1}`)
 	for _, id := range []string{"05", "09"} {
 		w.write(partition.Delete, id, fmt.Sprintf(`{"id":%q,"pk":"a"}`, id))

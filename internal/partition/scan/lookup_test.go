@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/internal/index"
 )
 
-// A span counts for the charge once, however often it is asked for, both while
-// few are compared one by one and when they are in a map.
+// A span is charged once, however often it is read, both while there are few spans,
+// which are compared one by one, and when they are in a map.
 func TestLookedOnce(t *testing.T) {
 	t.Parallel()
 	span := func(i int) index.Span {
@@ -32,7 +32,7 @@ func TestLookedOnce(t *testing.T) {
 		if many := s.lookedMany != nil; many != (spans > lookedFew) {
 			t.Errorf("%d spans are in a map: %t", spans, many)
 		}
-		// Both ends tell one span from another.
+		// Two spans differ if either end differs.
 		wide := span(0)
 		wide.High += "\x02"
 		if s.look(wide); s.work.Lookups != int64(spans)+1 {

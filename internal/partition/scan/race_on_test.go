@@ -2,6 +2,6 @@
 
 package scan_test
 
-// raceDetector says that the race detector is on: it makes work of one goroutine
-// ten times as slow, so tests have less of it.
+// raceDetector says that the race detector is on. It slows the work of one goroutine
+// down ten times, so tests do less.
 const raceDetector = true

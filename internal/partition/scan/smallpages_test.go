@@ -16,9 +16,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// rankedWorld holds documents that have, in another order than that of their
-// numbers, a different value each of n and of b, one of ten of ten, and one of n
-// as a text of text.
+// rankedWorld holds documents with a different value of n and of b each, one of ten
+// values of ten, and n as a string in text, in another order than that of their
+// numbers.
 func rankedWorld(tb testing.TB, documents int64) *world {
 	tb.Helper()
 	w := newWorld(tb, "/id", `{"compositeIndexes":[[{"path":"/ten"},{"path":"/n","order":"descending"}]]}`)
@@ -36,7 +36,7 @@ func rankedWorld(tb testing.TB, documents int64) *world {
 	return w
 }
 
-// pagedTexts are ordered queries as people and clients page them; @n is a value
+// pagedTexts are ordered queries as users and clients write them to page; @n is a value
 // of n in the middle.
 var pagedTexts = []string{
 	"SELECT * FROM c ORDER BY c.n",
@@ -55,8 +55,8 @@ var pagedTexts = []string{
 	"SELECT * FROM c ORDER BY c.n OFFSET 20 LIMIT 2000",
 }
 
-// pageWork runs a page from a position on, and returns what it took: terms
-// passed and documents read.
+// pageWork runs a page that begins at a position, and returns its work: terms passed
+// and documents read.
 func (w *world) pageWork(tb testing.TB, plan *query.Plan, from query.Progress, rows int) (work int64, next query.Progress, ids []string) {
 	tb.Helper()
 	stream := func(ctx context.Context, b query.Budget) (query.Page, error) {
@@ -76,8 +76,8 @@ func (w *world) pageWork(tb testing.TB, plan *query.Plan, from query.Progress, r
 	return work, next, ids
 }
 
-// A small page of a long order takes work in proportion to the page: the same
-// bound holds for a container and for a larger one.
+// The work for a small page of a long order is proportional to the page: the same bound
+// holds for a small container and a larger one.
 func TestSmallPages(t *testing.T) {
 	t.Parallel()
 	sizes := []int64{3000, 9000}
@@ -92,8 +92,8 @@ func TestSmallPages(t *testing.T) {
 				var from query.Progress
 				for page := range 3 {
 					work, next, ids := w.pageWork(t, plan, from, rows)
-					// 20 rows are left out for OFFSET at the beginning, twelve rows
-					// of the other values come before one that passes.
+					// OFFSET skips 20 rows at the beginning, and twelve rows of other
+					// values precede one that passes.
 					if most := int64(70*rows + 150); len(ids) != rows || work > most {
 						t.Errorf("%s, page %d: %d rows of %d for a work of %d, want %d at most", plan.Text(), page+1, len(ids), rows, work, most)
 					}
@@ -104,7 +104,7 @@ func TestSmallPages(t *testing.T) {
 	}
 }
 
-// However a page is found, paging gives what one page gives.
+// However a page is found, all pages together equal one large page.
 func TestSmallPagesAgree(t *testing.T) {
 	t.Parallel()
 	documents := int64(1000)
@@ -129,8 +129,8 @@ func TestSmallPagesAgree(t *testing.T) {
 	}
 }
 
-// A document counts as found by the index when the index led to it, and not when
-// all were read because the index is not that of the policy yet.
+// A document counts as found by the index only if the index was used, and not if all
+// documents were read because the index of the policy is not built yet.
 func TestIndexHits(t *testing.T) {
 	t.Parallel()
 	w := rankedWorld(t, 200)
@@ -175,8 +175,8 @@ func TestIndexHits(t *testing.T) {
 	}
 }
 
-// BenchmarkSmallPage takes pages of an ordered query of many documents as clients
-// do that continue with a filter.
+// BenchmarkSmallPage reads pages of an ordered query of many documents, continued by a
+// filter, as clients do.
 func BenchmarkSmallPage(b *testing.B) {
 	for _, documents := range []int64{5000, 50_000} {
 		w := rankedWorld(b, documents)

@@ -22,13 +22,13 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// BenchmarkWays sweeps the documents of a key, the members of lists and the rows found,
-// asks each query in every way by force and in the one that is chosen, in turn, and
-// prints the processor time of each in microseconds, a lower quartile, and how many times
-// that of the best way the choice takes. It does so with everything in the cache, with
-// documents that are not in the cache, and right after upserts of the documents of the
-// keys. DECAN_BENCH_ITEMS (40,000) is the number of other documents; from 400,000 on there is a
-// key of 100,000 documents as well.
+// BenchmarkWays varies the documents of a key, the length of lists and the rows found.
+// It runs each query in every way and in the chosen one, in turn, and prints the
+// processor time of each in microseconds, a lower quartile, and the ratio of the chosen
+// way to the best one. It does so with everything in the cache, with documents that are
+// not in the cache, and right after upserts of the documents of the keys.
+// DECAN_BENCH_ITEMS (40,000) is the number of other documents; from 400,000 on there is
+// a key of 100,000 documents as well.
 func BenchmarkWays(b *testing.B) {
 	q := newWaysBench(b)
 	for _, state := range []struct {
@@ -71,9 +71,9 @@ func newWaysBench(b *testing.B) *waysBench {
 	}
 	q.w = newWorld(b, "/pk", "")
 	q.w.memTableBytes = 16 << 20
-	q.w.rosters = scan.NewRosters(32 << 20) // what a server has
+	q.w.rosters = scan.NewRosters(32 << 20) // as in a server
 	q.w.reopen(1 << 30)
-	// Documents of the keys come among those of others.
+	// Documents of the keys are mixed with others.
 	keys := q.others/2000 + 1
 	for i := range q.others {
 		q.load(fmt.Sprintf("o%d", i%keys), i/keys, 2000)
@@ -95,8 +95,8 @@ func newWaysBench(b *testing.B) *waysBench {
 
 var waysPad = strings.Repeat("x", 700)
 
-// document is a document of a key, of which there are so many. Of very many the others
-// have no pad, to fit into memory.
+// document returns a document of a key with that many documents. If there are very
+// many, the other documents have no padding, to fit in memory.
 func (q *waysBench) document(key string, at, of int) string {
 	pad := waysPad
 	if key[0] == 'o' && q.others > 100_000 {
@@ -108,7 +108,7 @@ func (q *waysBench) document(key string, at, of int) string {
 
 func (q *waysBench) write(op partition.Op, text string) { q.w.write(op, "", text) }
 
-// load creates a document: at once, or of very many in a batch.
+// load creates a document: at once, or in a batch if there are very many.
 func (q *waysBench) load(key string, at, of int) {
 	text := q.document(key, at, of)
 	if q.others <= 100_000 {
@@ -142,7 +142,7 @@ func (q *waysBench) upsert() {
 	}
 }
 
-// evict reads other documents, three times what the cache has room for.
+// evict reads other documents, three times the size of the cache.
 func (q *waysBench) evict() {
 	s := q.w.source(q.w.keyRange(fmt.Sprintf("o%d", rand.IntN(q.others/2000+1))))
 	defer s.Free()
@@ -167,7 +167,7 @@ var benchedWays = []struct {
 	{"told", scan.Forced{Way: scan.Looks, Told: true}},
 }
 
-// sweep asks everything in every way. between is called before each query.
+// sweep runs every query in every way. between is called before each query.
 func (q *waysBench) sweep(state string, between func()) {
 	fmt.Printf("\n%s\n%-34s %6s %6s", state, "filter", "key", "rows")
 	for _, way := range benchedWays {
@@ -206,19 +206,19 @@ func (q *waysBench) sweep(state string, between func()) {
 }
 
 const (
-	// waysTime is about how long one query is asked in each way, of which there are
-	// waysRounds to waysRoundsMax rounds; a way that takes waysHopeless times as long
-	// as another is asked no more than those.
+	// waysTime is the approximate time for one query in each way, in waysRounds to
+	// waysRoundsMax rounds. A way that is waysHopeless times slower than another one
+	// gets only waysRounds.
 	waysTime      = 15 * time.Millisecond
 	waysRounds    = 3
 	waysRoundsMax = 60
 	waysHopeless  = 5
 )
 
-// ask asks a query in all ways, one after another, several times, and returns the
-// processor time of each way in microseconds, a lower quartile: other work on the
-// machine only adds to it. The first round, which makes the roster and fills caches,
-// does not count.
+// ask runs a query in all ways, one after another, several times, and returns the
+// processor time of each way in microseconds, a lower quartile, because other work on
+// the machine only adds to it. The first round, which creates the roster and fills
+// caches, does not count.
 func (q *waysBench) ask(where, key string, between func()) (quartiles []float64, rows int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -228,7 +228,7 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 	least := math.Inf(1)
 	for round := range waysRoundsMax {
 		asked := false
-		// In another order each time: who comes after a long one finds no warm cache.
+		// In another order each time: a way that follows a long one finds a cold cache.
 		for _, i := range rand.Perm(len(benchedWays)) {
 			if len(took[i]) >= waysRounds && (sum(took[i]) > float64(waysTime.Microseconds()) || slices.Min(took[i]) > waysHopeless*least) {
 				continue
@@ -258,9 +258,9 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 	return quartiles, rows
 }
 
-// BenchmarkScanMax asks for the ranks of a key, with their documents counted, and for the first
-// hundred of its feed, with several values of scanMax, in turn, and prints the processor
-// time in microseconds, a lower quartile.
+// BenchmarkScanMax reads the ranks of a key, with their documents counted, and the
+// first hundred documents of its feed, with several values of scanMax in turn, and
+// prints the processor time in microseconds, a lower quartile.
 func BenchmarkScanMax(b *testing.B) {
 	q := newWaysBench(b)
 	plan := q.w.planOf("SELECT c.rank, COUNT(1) AS n FROM c GROUP BY c.rank")

@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// waysWorld has documents of 40 keys. Of each key a hundredth shares n, which all keys
-// have, and a tenth own, which no other key has.
+// waysWorld has documents of 40 keys. In each key, a hundredth of the documents share a
+// value of n that all keys have, and a tenth a value of own that no other key has.
 func waysWorld(tb testing.TB, each int) *world {
 	tb.Helper()
 	w := newWorld(tb, "/pk", "")
@@ -25,7 +25,7 @@ func waysWorld(tb testing.TB, each int) *world {
 	return w
 }
 
-// shapesOfWays are filters that lists and documents tell in different ways.
+// shapesOfWays are filters that are evaluated differently by lists and by documents.
 var shapesOfWays = []string{
 	"", "WHERE c.n = 3", "WHERE c.n IN (1, 2, 3)", "WHERE c.rank >= 10 AND c.rank < 20", "WHERE c.rank >= 0",
 	"WHERE c.n = 3 AND c.half = true", "WHERE c.n = 3 AND c.rank > 5", `WHERE CONTAINS(c.name, "1")`,
@@ -33,7 +33,7 @@ var shapesOfWays = []string{
 	"WHERE c.n = 1 OR c.rank > 95", "WHERE c.n = 99999", "WHERE NOT IS_DEFINED(c.n)",
 }
 
-// Each way gives the same rows in the same order, for the same charge, whatever the
+// Each way returns the same rows in the same order, for the same charge, whatever the
 // size of pages: with and without a roster, by lists and by documents.
 func TestWaysAgree(t *testing.T) {
 	t.Parallel()
@@ -64,12 +64,12 @@ func TestWaysAgree(t *testing.T) {
 	}
 }
 
-// A page that a number of documents fills, or of bytes, is filled by look-ups where to
-// read all that count would take a pass.
+// A page that is limited by documents or bytes is filled by look-ups, where reading all
+// documents would take a pass.
 func TestChoiceByPage(t *testing.T) {
 	t.Parallel()
 	w := waysWorld(t, 200)
-	w.reader.Strategy.Costs.Seat = w.reader.Strategy.Costs.Find // as in a key whose roster does not know where rows are
+	w.reader.Strategy.Costs.Seat = w.reader.Strategy.Costs.Find // as for a key whose roster has no places of rows
 	r := w.keyRange("k3")
 	s := w.source(r)
 	if _, err := s.Enroll(t.Context()); err != nil {
@@ -91,8 +91,8 @@ func TestChoiceByPage(t *testing.T) {
 		{"WHERE c.half = true", 0, 10 * mean, scan.Looks},    // about ten of them
 		{"WHERE c.half = true", 1000, 10 * mean, scan.Looks}, // the smaller number counts
 		{"WHERE c.half = true", 10, 1000 * mean, scan.Looks},
-		{"WHERE c.half = true", 1000, 1000 * mean, scan.Passes}, // more than there are
-		{"WHERE c.half = true", 0, 150 * mean, scan.Passes},     // more than look-ups are worth
+		{"WHERE c.half = true", 1000, 1000 * mean, scan.Passes}, // more than exist
+		{"WHERE c.half = true", 0, 150 * mean, scan.Passes},     // too many for look-ups
 		{"", 0, 0, scan.Passes},
 		{"", 0, 10 * mean, scan.Looks},
 		{"", 0, 1000 * mean, scan.Passes},
@@ -107,8 +107,8 @@ func TestChoiceByPage(t *testing.T) {
 	}
 }
 
-// A roster follows the documents that come and go, and a reader of an older state does
-// not see what came later.
+// A roster follows added and removed documents, and a reader of an older state does not
+// see later ones.
 func TestRosterFollowsWrites(t *testing.T) {
 	t.Parallel()
 	w := waysWorld(t, 20)
@@ -158,7 +158,7 @@ func TestRosterFollowsWrites(t *testing.T) {
 	}
 }
 
-// The room for rosters is bounded: the one that was used the longest time ago goes.
+// The memory for rosters is bounded: the least recently used one is dropped.
 func TestRostersMakeRoom(t *testing.T) {
 	t.Parallel()
 	w := waysWorld(t, 20)
@@ -179,7 +179,7 @@ func TestRostersMakeRoom(t *testing.T) {
 	}
 }
 
-// What is chosen follows from the costs and from what is known of the key.
+// The choice depends on the costs and on what is known about the key.
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	w := waysWorld(t, 200)
@@ -191,10 +191,10 @@ func TestChoice(t *testing.T) {
 	}{
 		{`WHERE c.own = "o3-4"`, false, scan.Looks},                   // 20 documents, all of the key
 		{"WHERE c.half = true", false, scan.Passes},                   // half of all documents, and no roster
-		{"WHERE c.half = true", true, scan.Looks},                     // half of the key, and the roster says where
+		{"WHERE c.half = true", true, scan.Looks},                     // half of the key, with places in the roster
 		{"WHERE c.n = 3", true, scan.Looks},                           // ten of the key, and 400 of the partition
 		{"WHERE c.n = 3 AND c.half = true", true, scan.Looks},         // the same, and a long list
-		{`WHERE c.n = 3 AND CONTAINS(c.name, "1")`, true, scan.Looks}, // the names are asked of ten documents
+		{`WHERE c.n = 3 AND CONTAINS(c.name, "1")`, true, scan.Looks}, // the names are compared in ten documents
 		{"WHERE c.rank >= 10 AND c.rank < 20", true, scan.Looks},      // ten short lists
 		{`WHERE CONTAINS(c.name, "1")`, true, scan.Passes},            // a list for each name
 	} {

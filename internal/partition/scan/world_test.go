@@ -40,13 +40,13 @@ type world struct {
 
 	cacheBytes    int64
 	memTableBytes uint64
-	effects       func(replication.Effect) // sees each effect; may be nil
+	effects       func(replication.Effect) // called for each effect; may be nil
 
 	mu      sync.Mutex
 	current *scan.Snapshot // nil after a write
 }
 
-// newWorld makes a partition of a container with this key path and indexing policy.
+// newWorld returns a partition of a container with this key path and indexing policy.
 func newWorld(tb testing.TB, path, policy string) *world {
 	tb.Helper()
 	body, err := value.ParseString(fmt.Sprintf(`{"id":"c","partitionKey":{"paths":[%q],"kind":"Hash","version":2},"indexingPolicy":%s}`, path, cmp.Or(policy, "null")))
@@ -120,8 +120,8 @@ func (w *world) close() error {
 	return err
 }
 
-// reopen opens what is stored, with nothing in the write buffer and so many bytes of
-// cache.
+// reopen opens the store again, with an empty write buffer and a cache of that many
+// bytes.
 func (w *world) reopen(cache int64) {
 	err := errors.Join(w.store.Flush(), w.close())
 	w.cacheBytes = cache
@@ -131,7 +131,7 @@ func (w *world) reopen(cache int64) {
 }
 
 // Apply is the state machine of the group: the reader sees the effects before the
-// partition has them, as Reader.Note asks.
+// partition applies them, as Reader.Note requires.
 func (w *world) Apply(_ replication.PartitionRef, effects []replication.Effect) ([]error, error) {
 	for _, e := range effects {
 		var moves scan.Moves
@@ -196,7 +196,7 @@ func (w *world) parse(text string) value.Value {
 	return v
 }
 
-// write fills in what the engine does. An empty id is that of the document.
+// write fills in the fields that the engine sets. An empty id is that of the document.
 func (w *world) write(op partition.Op, id, text string) {
 	w.tb.Helper()
 	doc := w.parse(text)
