@@ -284,6 +284,9 @@ func text(v *catalog.View) string {
 				}
 				b.WriteByte('\n')
 			}
+			for _, p := range c.Gone {
+				fmt.Fprintf(&b, "    gone %s %v\n", p.ID, p.Range)
+			}
 			for _, s := range c.Splits {
 				fmt.Fprintf(&b, "    split of %s at %s into %s and %s\n", s.Parent, s.At, s.Children[0].ID, s.Children[1].ID)
 			}

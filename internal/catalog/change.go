@@ -248,7 +248,7 @@ func (d *draft) putContainer(c *Container) error {
 	d.view.containers[c.RID] = c
 	return d.put(containerRow, c.RID, storedContainer{
 		Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.Partitions(), Splits: c.Splits,
-		Merges: c.Merges, Since: c.Since,
+		Merges: c.Merges, Since: c.Since, Gone: c.Gone,
 	})
 }
 

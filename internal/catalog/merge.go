@@ -154,13 +154,14 @@ func (m FinishMerge) apply(d *draft) error {
 	if err != nil {
 		return err
 	}
+	var gone []resource.Partition
 	var ranges []partitionkey.Range
 	for i, id := range plan.Parents {
 		p, ok := changed.Partition(id)
 		if !ok || p.Generation != plan.Generations[i] {
 			return fmt.Errorf("finish the merge of partitions %v of container %s: %s is not the one that was planned for", plan.Parents, m.Container, id)
 		}
-		ranges = append(ranges, p.Range)
+		gone, ranges = append(gone, p), append(ranges, p.Range)
 	}
 	if changed.ETag != plan.ETag {
 		return status.New(status.CodeConflict, 0, "The merge of partitions %s and %s was given up: the container has been changed meanwhile.", plan.Parents[0], plan.Parents[1])
@@ -175,7 +176,7 @@ func (m FinishMerge) apply(d *draft) error {
 	if err := d.leave(m.Container, nil, plan.Parents[:]); err != nil {
 		return err
 	}
-	return d.renew(changed, plan.Parents[:], []resource.Partition{plan.Child})
+	return d.renew(changed, gone, []resource.Partition{plan.Child})
 }
 
 // DropMerge removes the plan of a merge that is given up; its child becomes a

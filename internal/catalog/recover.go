@@ -64,14 +64,15 @@ func (a AdoptPartitions) apply(d *draft) error {
 	if !ok {
 		return status.OwnerNotFound()
 	}
-	gone := old.Replaced(a.Partitions)
+	ids := old.Replaced(a.Partitions)
+	var gone []resource.Partition
 	var ranges []partitionkey.Range
-	for _, id := range gone {
+	for _, id := range ids {
 		if err := old.free(id); err != nil {
 			return err
 		}
 		p, _ := old.Partition(id)
-		ranges = append(ranges, p.Range)
+		gone, ranges = append(gone, p), append(ranges, p.Range)
 	}
 	entries := make([]partitionkey.Entry[resource.Partition], len(a.Partitions))
 	for i, p := range a.Partitions {
@@ -83,7 +84,7 @@ func (a AdoptPartitions) apply(d *draft) error {
 	changed := *old
 	var err error
 	if changed.Ranges, err = old.Ranges.Replace(ranges, entries); err != nil {
-		return status.BadRequest("The partitions do not cover the same range as partitions %v of container '%s': %v.", gone, old.ID, err)
+		return status.BadRequest("The partitions do not cover the same range as partitions %v of container '%s': %v.", ids, old.ID, err)
 	}
 	for _, p := range a.Partitions {
 		changed.NextPartition = max(changed.NextPartition, p.ID+1, resource.PartitionID(p.Ordinal)+1)

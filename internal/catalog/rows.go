@@ -39,6 +39,7 @@ type storedContainer struct {
 	Merges     []MergePlan          `json:"merges,omitempty"`
 
 	Since map[resource.PartitionID]uint64 `json:"since,omitempty"`
+	Gone  []GonePartition                 `json:"gone,omitempty"`
 }
 
 // row is one row to write; a nil value removes it.
@@ -179,6 +180,7 @@ func (v *View) load(stored storedContainer) error {
 		Splits:        stored.Splits,
 		Merges:        stored.Merges,
 		Since:         stored.Since,
+		Gone:          stored.Gone,
 	}
 	if err := c.setPartitions(stored.Partitions); err != nil {
 		return err

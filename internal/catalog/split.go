@@ -109,30 +109,34 @@ func (s FinishSplit) apply(d *draft) error {
 	if err := d.leave(s.Container, nil, []resource.PartitionID{parent.ID}); err != nil {
 		return err
 	}
-	return d.renew(changed, []resource.PartitionID{parent.ID}, plan.Children[:])
+	return d.renew(changed, []resource.Partition{parent}, plan.Children[:])
 }
 
 // renew stores the next version of a container's ranges, from a copy of the
 // container that has them already. gone are the removed partitions; the new ones
 // take over the manual shares of throughput.
-func (d *draft) renew(c *Container, gone []resource.PartitionID, made []resource.Partition) error {
+func (d *draft) renew(c *Container, gone, made []resource.Partition) error {
 	c.Version++
 	since := map[resource.PartitionID]uint64{}
 	maps.Copy(since, c.Since)
-	for _, id := range gone {
-		delete(since, id)
+	left := slices.Clone(c.Gone)
+	var before, ids []resource.PartitionID
+	for _, p := range gone {
+		delete(since, p.ID)
+		before = append(before, p.ID)
+		left = append(left, GonePartition{ID: p.ID, Range: p.Range})
 	}
-	var ids []resource.PartitionID
 	for _, p := range made {
 		since[p.ID] = c.Version
 		ids = append(ids, p.ID)
 	}
-	c.Since = since
+	left = slices.DeleteFunc(left, func(p GonePartition) bool { return slices.Contains(ids, p.ID) }) // adopted again
+	c.Since, c.Gone = since, left[max(0, len(left)-goneMax):]
 	if err := d.putContainer(c); err != nil {
 		return err
 	}
 	t, _ := d.view.ThroughputOf(c)
-	divided, changed := t.Inherited(c.RID, gone, ids)
+	divided, changed := t.Inherited(c.RID, before, ids)
 	if !changed {
 		return nil
 	}

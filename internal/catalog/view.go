@@ -44,6 +44,10 @@ type Container struct {
 	// of the first version. Clients ask for the changes since their list.
 	Since map[resource.PartitionID]uint64
 
+	// Gone are the partitions that others have replaced, the latest goneMax of them,
+	// oldest first.
+	Gone []GonePartition
+
 	// NextPartition is the lowest partition id, and the lowest ordinal, that was
 	// never used.
 	NextPartition resource.PartitionID
@@ -78,6 +82,28 @@ func (c *Container) Partition(id resource.PartitionID) (resource.Partition, bool
 		}
 	}
 	return resource.Partition{}, false
+}
+
+// GonePartition is a partition that others have replaced.
+type GonePartition struct {
+	ID    resource.PartitionID `json:"id"`
+	Range partitionkey.Range   `json:"range"`
+}
+
+// goneMax bounds Container.Gone. It is as many partitions as a container has in one
+// version, so that all of them may split while a client has their ids.
+const goneMax = 1000
+
+// OnceOwned returns the range of a partition that others have replaced. It returns
+// false if the container never had the partition, still has it, or has replaced
+// goneMax others since.
+func (c *Container) OnceOwned(id resource.PartitionID) (partitionkey.Range, bool) {
+	for _, p := range c.Gone {
+		if p.ID == id {
+			return p.Range, true
+		}
+	}
+	return partitionkey.Range{}, false
 }
 
 // Version rises with every commit.

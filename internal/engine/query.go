@@ -158,7 +158,7 @@ func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
-	q.routed = true
+	q.routed, q.out.Former = true, s.former
 	if err := q.permit(c, plan, s); err != nil {
 		return err
 	}

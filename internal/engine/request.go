@@ -107,6 +107,7 @@ type QueryRequest struct {
 	Params       []query.Param
 	Key          *partitionkey.Key     // whole key, or a prefix when the key is hierarchical
 	Partition    *resource.PartitionID // one physical partition; an unknown one is 410/1002
+	Former       bool                  // Partition may be one that others have replaced: they answer for its range
 	Clip         *partitionkey.Range   // part of the key space
 	MaxItems     int                   // rows of a page at most; 0 or less: Limits.PageItems
 	Continuation string                // from the previous page; empty: the first page
@@ -126,6 +127,7 @@ type Feed struct {
 	ParentRID    resource.RID   // of the resource that the rows belong to; empty for databases and offers
 	Stats        query.Stats    // work of the query, summed over all partitions
 	Indexes      query.IndexUse // the indexes that the plan uses, and those that would help; zero unless requested
+	Former       bool           // the partitions that have replaced the one that the request names have answered
 	Combined     bool           // rows are made of several documents: DISTINCT, GROUP BY, aggregates
 }
 

@@ -25,6 +25,9 @@ type scope struct {
 	// whole is true if the request has a whole key. Then there is one range, that
 	// of the key.
 	whole bool
+
+	// former is true if the request names a partition that others have replaced.
+	former bool
 }
 
 // key returns the hash of the whole key of the request, or "".
@@ -76,6 +79,11 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 	}
 	if req.Partition != nil {
 		p, ok := c.Partition(*req.Partition)
+		r := p.Range
+		if !ok && req.Former {
+			r, ok = c.OnceOwned(*req.Partition)
+			s.former = ok
+		}
 		if !ok {
 			return s, base, status.PartitionMoved(status.SubRangeGone)
 		}
@@ -83,7 +91,7 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 		// given with a whole key are ignored.
 		if !full {
 			s.pinned = true
-			if base, ok = base.Intersect(p.Range); !ok {
+			if base, ok = base.Intersect(r); !ok {
 				return s, base, status.PartitionMoved(status.SubRangeGone)
 			}
 		}

@@ -7,6 +7,7 @@ package nosql
 const (
 	headerAccept             = "Accept"                                                 // text/html comes from a browser
 	headerAuthorization      = "Authorization"                                          // signature or token
+	headerUserAgent          = "User-Agent"                                             // name and version of the SDK
 	headerDate               = "X-Ms-Date"                                              // the signed time, RFC 1123
 	headerHTTPDate           = "Date"                                                   // the same for clients that cannot set x-ms-date
 	headerPartitionKey       = "X-Ms-Documentdb-Partitionkey"                           // key as a JSON array
@@ -81,7 +82,7 @@ const (
 	headerActivityID     = "x-ms-activity-id"                                         // of the request, or a new one
 	headerCharge         = "x-ms-request-charge"                                      // request units
 	headerSession        = "x-ms-session-token"                                       // the versions that the client has seen with this answer
-	headerRangeID        = "x-ms-documentdb-partitionkeyrangeid"                      // the one physical partition that answered
+	headerRangeID        = "x-ms-documentdb-partitionkeyrangeid"                      // the one physical partition that answered, or the former one that was asked
 	headerETag           = "etag"                                                     // quoted version
 	headerItemCount      = "x-ms-item-count"                                          // rows of this page
 	headerContinuation   = "x-ms-continuation"                                        // position of the next page

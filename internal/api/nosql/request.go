@@ -31,6 +31,7 @@ type request struct {
 	sub       status.Sub    // of an error answer
 	last      bool          // the connection ends with this answer
 	result    engine.Result // the engine's result, also with errors
+	former    bool          // the result is in the name of a partition that others have replaced
 	response  response
 
 	key       partitionkey.Key     // referenced by engine requests, so that they allocate nothing

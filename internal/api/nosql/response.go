@@ -116,7 +116,10 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	if len(result.Partitions) > 0 {
 		visited := formatPartitions(result.Partitions)
 		w.set(headerVisited, visited)
-		if len(result.Partitions) == 1 {
+		switch {
+		case r.former:
+			w.set(headerRangeID, r.partition.String())
+		case len(result.Partitions) == 1:
 			w.set(headerRangeID, visited)
 		}
 		w.set(headerLSN, strconv.FormatUint(uint64(result.LSN), 10))

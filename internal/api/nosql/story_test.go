@@ -3,6 +3,7 @@ package nosql_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,11 +22,13 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/decandb/decan/internal/api/nosql"
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
 )
 
 // TestStories runs every file of testdata against a server of its own.
 //
-// The one command is http: a request in its raw form, to which the test adds date
+// The command http is a request in its raw form, to which the test adds date
 // and signature unless the request has its own. The answer shows placeholders for
 // volatile values. Its arguments:
 //
@@ -36,7 +39,8 @@ import (
 //	raw          show the body as it is
 //
 // $etag, $continuation, $session, $rid, $self, $token and $activity stand for
-// values of the last answer. The command server restarts with other settings.
+// values of the last answer. The command server restarts with other settings, and split
+// splits a partition of a container.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -55,6 +59,7 @@ func TestStories(t *testing.T) {
 
 // story is one conversation with a server.
 type story struct {
+	world   *world
 	address string
 	stop    func()
 	values  map[string]string // values of $name
@@ -66,6 +71,7 @@ func (s *story) start(t *testing.T, set settings) {
 		s.stop()
 	}
 	w := newWorld(t, set)
+	s.world = w
 	server := httptest.NewServer(w.handler)
 	s.address = server.Listener.Addr().String()
 	s.stop = func() { server.Close(); w.close() }
@@ -105,6 +111,19 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		s.start(t, set)
 		return ""
+	case "split":
+		var database, container string
+		var id int
+		d.ScanArgs(t, "database", &database)
+		d.ScanArgs(t, "container", &container)
+		d.ScanArgs(t, "partition", &id)
+		result, err := s.world.engine.SplitPartition(context.Background(), auth.Owner(), engine.SplitRequest{
+			Link: engine.Link{Database: database, Container: container}, Partition: resource.PartitionID(id),
+		})
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("into %s and %s", result.Children[0].ID, result.Children[1].ID)
 	}
 	d.Fatalf(t, "unknown command %s", d.Cmd)
 	return ""
