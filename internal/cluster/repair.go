@@ -34,7 +34,7 @@ func (r *ClockRepair) did(format string, args ...any) {
 func RepairClock(pool *storage.Pool, dir string, now time.Time) (r ClockRepair, err error) {
 	r.Now = now.UTC().Truncate(time.Second)
 	if now.Before(clockPlausible) {
-		return r, fmt.Errorf("repair times: the clock says %s, which cannot be right: set it first", clock(now))
+		return r, fmt.Errorf("repair times: the clock says %s, which cannot be right: set the clock first", clock(now))
 	}
 	err = r.catalog(pool, dir)
 	if err == nil {

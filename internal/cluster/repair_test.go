@@ -203,7 +203,7 @@ func TestRepairClockRefuses(t *testing.T) {
 	t.Parallel()
 	disk, _ := poisoned(t)
 	before := contents(t, disk)
-	if _, err := repairOn(disk, time.Unix(1000, 0)); err == nil || !strings.Contains(err.Error(), "set it first") {
+	if _, err := repairOn(disk, time.Unix(1000, 0)); err == nil || !strings.Contains(err.Error(), "set the clock first") {
 		t.Errorf("got %v", err)
 	}
 	after := contents(t, disk)

@@ -92,9 +92,9 @@ func zigzag(n int, low, high float64) string {
 	return `{"type":"LineString","coordinates":[` + strings.Join(at, ",") + `]}`
 }
 
-// TestLargeShapes checks shapes at the limit whose edges the trees cannot tell
-// apart. It would not end if every edge were compared with every other edge.
-// With the race detector the shapes are smaller.
+// TestLargeShapes checks shapes at the limit whose edges the trees cannot separate. It
+// would not end if every edge were compared with every other edge. With the race
+// detector the shapes are smaller.
 func TestLargeShapes(t *testing.T) {
 	n := 4095
 	if raceDetector {
@@ -119,9 +119,9 @@ func TestLargeShapes(t *testing.T) {
 	}
 }
 
-// TestManyPieces puts two thousand lines upon each other, each of which the
-// other shape cuts into two thousand pieces. It would not end if each piece were
-// searched among all edges. With the race detector there are fewer.
+// TestManyPieces draws two thousand lines on top of each other, each of which the other
+// shape cuts into two thousand pieces. It would not end if each piece were searched
+// among all edges. With the race detector there are fewer.
 func TestManyPieces(t *testing.T) {
 	n := 2000
 	if raceDetector {
@@ -280,7 +280,7 @@ func TestBundles(t *testing.T) {
 		}
 		a, b = mustShape(t, system, bundle(4095, 0)), mustShape(t, system, bundle(4095, 1))
 		if d, ok := Distance(a, b); ok {
-			t.Errorf("system %d: two bundles of 4,095 lines are %g apart: all of their pairs were compared", system, d)
+			t.Errorf("system %d: two bundles of 4,095 lines are %g apart: all pairs were compared", system, d)
 		}
 	}
 }

@@ -209,14 +209,14 @@ func TestCellsFindShapes(t *testing.T) {
 			t.Fatalf("not found by its distance %g, grid %v:\n%s\n%s", distance, grid, aText, bText)
 		}
 		if everything := grid.Everything(nil); !hit(everything, query) || !hit(everything, near) {
-			t.Fatalf("what is everywhere is not found, grid %v:\n%s", grid, bText)
+			t.Fatalf("a shape in all cells is not found, grid %v:\n%s", grid, bText)
 		}
 		if !hit(stored, grid.Near(nil, b, math.Inf(1))) || len(grid.Near(nil, b, -1)) > 0 || len(grid.Near(nil, b, math.NaN())) > 0 {
 			t.Fatalf("infinity does not find all, or a number below zero finds something")
 		}
 	}
 	if hits < 200 || spared < 200 {
-		t.Errorf("%d hits, %d spared by cells: too few to tell", hits, spared)
+		t.Errorf("%d hits, %d excluded by cells: too few for a result", hits, spared)
 	}
 	t.Logf("%d hits, %d not read, at most %d intervals and %d on average", hits, spared, most, sum/3000)
 }
@@ -396,7 +396,7 @@ func TestComplement(t *testing.T) {
 		}
 		p := parsePosition(t, d)
 		if a.locate(p) != boundary && a.contains(p, nil) == b.contains(p, nil) {
-			t.Fatalf("%v is in both or in none: %s", p, polygonOf(ring))
+			t.Fatalf("%v is in both or in neither: %s", p, polygonOf(ring))
 		}
 		if Within(a, b) || Within(b, a) || !Intersects(a, b) {
 			t.Fatalf("complements are within each other or apart: %s", polygonOf(ring))

@@ -45,8 +45,8 @@ func TestIndex(t *testing.T) {
 			case "order":
 				return eachLine(d.Input, func(line string) string { return line + " -> " + describeOrder(t, x, line) })
 			case "serves":
-				// Does this index serve what an index with the policy of the
-				// input would ask for?
+				// Whether this index serves the expressions of an index with the policy
+				// of the input.
 				p, err := container(d.Input)
 				if err != nil {
 					return err.Error()
@@ -416,8 +416,8 @@ func benchDocument(b *testing.B) value.Value {
 	return parse(b, text.String())
 }
 
-// TestTermsPaced computes the terms of large documents with checks in between, which
-// changes nothing but that they can end it.
+// TestTermsPaced computes the terms of large documents with checks in between. The
+// checks can end it and have no other effect.
 func TestTermsPaced(t *testing.T) {
 	x := mustCompile(t, "/*")
 	for _, n := range []int{0, 1, paceTerms - 1, paceTerms, paceTerms + 1, runTerms, runTerms + 1, 3*runTerms + 5, 8 * runTerms} {

@@ -175,7 +175,7 @@ func TestManyShapes(t *testing.T) {
 			shape, ok := geo.Parse(parse(t, at), x.System())
 			e, served := x.Spatial(Path{"a", Element}, grid.Query(nil, shape))
 			if !ok || !served {
-				t.Fatalf("%s is no question", at)
+				t.Fatalf("%s is not a query", at)
 			}
 			return finds(e, terms)
 		}
@@ -465,7 +465,7 @@ func TestVectors(t *testing.T) {
 		t.Errorf("%+v, %t", at, ok)
 	}
 	if _, ok := mere.VectorAt(Path{"w"}); ok || len(mere.Vectors(nil, parse(t, `{"v":[1,2,3]}`))) > 0 {
-		t.Error("a vector that nobody asked for")
+		t.Error("a vector without an index")
 	}
 }
 
@@ -511,6 +511,6 @@ func TestEveryBoxMakesAGrid(t *testing.T) {
 		}
 	}
 	if taken < 100 {
-		t.Errorf("only %d boxes were taken", taken)
+		t.Errorf("only %d boxes were accepted", taken)
 	}
 }

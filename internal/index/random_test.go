@@ -402,7 +402,7 @@ func TestTermsArePrefixFree(t *testing.T) {
 	for range 500 {
 		terms := x.Stamp(x.Terms(nil, r.rich()), int64(r.IntN(5)))
 		if !slices.IsSorted(terms) || len(slices.Compact(slices.Clone(terms))) != len(terms) {
-			t.Fatal("terms are not sorted, or twice there")
+			t.Fatal("terms are not sorted, or not unique")
 		}
 		all = append(all, terms...)
 	}

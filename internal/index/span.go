@@ -54,8 +54,8 @@ type Span struct {
 	// cellsOf is the path of the cells in the terms.
 	cellsOf Path
 
-	// Label says for people which index the terms belong to: the path in the
-	// form of an indexing policy, such as /a/b/?, or a name.
+	// Label names the index of the terms for people: the path in the form of an
+	// indexing policy, such as /a/b/?, or a name.
 	Label string
 }
 

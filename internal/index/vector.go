@@ -62,7 +62,7 @@ func (x *Index) vectorForm(path Path, v resource.VectorIndex) (VectorForm, error
 	f.Metric, known[0] = vector.ParseMetric(v.Distance)
 	f.Element, known[1] = vector.ParseElement(v.DataType)
 	if !known[0] || !known[1] || v.Dimensions < 1 || v.Dimensions > resource.VectorDimensionsMax {
-		return f, status.BadRequest("The vector index of the path '%s' has the data type '%s', the distance function '%s' and %d dimensions, which cannot be.", clip(v.Path), clip(v.DataType), clip(v.Distance), v.Dimensions)
+		return f, status.BadRequest("The vector index of the path '%s' has the data type '%s', the distance function '%s' and %d dimensions, which is not a valid combination.", clip(v.Path), clip(v.DataType), clip(v.Distance), v.Dimensions)
 	}
 	size := 0
 	switch v.Type {
@@ -74,7 +74,7 @@ func (x *Index) vectorForm(path Path, v resource.VectorIndex) (VectorForm, error
 		// The center is the origin: codes depend only on their vector, so they
 		// are the same wherever and whenever a document is written.
 		if f.Quantizer, known[0] = vector.NewQuantizer(f.Metric, v.Dimensions, size, nil); !known[0] {
-			return f, status.BadRequest("The vector index of the path '%s' asks for codes of %d bytes, which cannot be.", clip(v.Path), size)
+			return f, status.BadRequest("The vector index of the path '%s' asks for codes of %d bytes, which is out of range.", clip(v.Path), size)
 		}
 	default:
 		return f, status.BadRequest("The type '%s' of the vector index of the path '%s' is not known.", clip(string(v.Type)), clip(v.Path))

@@ -5,7 +5,7 @@ import "math"
 // The usual parameters of BM25. The service says that its scoring is the
 // standard one but does not publish its parameters.
 const (
-	saturation = 1.2  // k1: how soon further occurrences stop to matter
+	saturation = 1.2  // k1: how soon further occurrences stop counting
 	length     = 0.75 // b: how much the length of a document reduces its score
 )
 

@@ -312,7 +312,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a fuzzy term of %d words is refused", FuzzyWordsMax)
 	}
 	if _, ok := a.Fuzzy(words+"red", 1); ok {
-		t.Errorf("a fuzzy term of %d words is taken", FuzzyWordsMax+1)
+		t.Errorf("a fuzzy term of %d words is accepted", FuzzyWordsMax+1)
 	}
 	for distance, want := range map[int]bool{-1: false, 0: true, DistanceMax: true, DistanceMax + 1: false} {
 		if _, ok := a.Fuzzy("red", distance); ok != want {
@@ -395,7 +395,7 @@ func FuzzTokens(f *testing.F) {
 			}
 		}
 		if !slices.Equal(a.Tokens(nil, text), tokens) {
-			t.Fatalf("%q gives other tokens the second time", text)
+			t.Fatalf("%q has other tokens the second time", text)
 		}
 	})
 }

@@ -201,7 +201,7 @@ func elementArg(t *testing.T, d *datadriven.TestData) Element {
 func vectorOf(t *testing.T, d *datadriven.TestData, text string) []float32 {
 	v, ok := ParseJSON([]byte(text), nil)
 	if !ok {
-		d.Fatalf(t, "%s is no vector", text)
+		d.Fatalf(t, "%s is not a vector", text)
 	}
 	return v
 }
@@ -237,7 +237,7 @@ func TestScoresAgree(t *testing.T) {
 				t.Errorf("%s of %d dimensions is %v, with a Scorer %v", m, dimensions, got, prepared)
 			}
 			if other := m.Score(b, a); other != got {
-				t.Errorf("%s of %d dimensions is %v, the other way round %v", m, dimensions, got, other)
+				t.Errorf("%s of %d dimensions is %v, with exchanged vectors %v", m, dimensions, got, other)
 			}
 			if !math.IsNaN(m.Score(a, append(b, 1))) || !math.IsNaN(m.Scorer(a).Score(append(b, 1))) {
 				t.Errorf("%s compares vectors of different length", m)
@@ -400,7 +400,7 @@ func TestTopKIsASort(t *testing.T) {
 			next.Push(all[i].ID, all[i].Score)
 		}
 		if got, want := next.Append(nil), all[at+1:][:min(k, len(all)-at-1)]; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("%s: next %d behind %v are %v, want %v", m, k, all[at], got, want)
+			t.Fatalf("%s: next %d after %v are %v, want %v", m, k, all[at], got, want)
 		}
 	}
 }
@@ -412,9 +412,9 @@ func TestTopKDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations for each push", n)
 	}
 	if huge := NewTopK(Cosine, math.MaxInt); cap(huge.heap) > roomMax || !huge.Push(1, 1) {
-		t.Error("a huge k makes room at once, or takes nothing")
+		t.Error("a huge k allocates at once, or keeps nothing")
 	}
 	if none := NewTopK(Cosine, -1); none.Push(1, 1) || none.Len() != 0 {
-		t.Error("a k below 1 takes something")
+		t.Error("a k below 1 keeps something")
 	}
 }
