@@ -46,6 +46,9 @@ func (s Scripts) ByRID(rid resource.RID) (resource.Script, bool) {
 	return resource.Script{}, false
 }
 
+// Len returns the number of scripts.
+func (s Scripts) Len() int { return len(s.byID) }
+
 // All returns the scripts, oldest first.
 func (s Scripts) All() []resource.Script {
 	return slices.SortedFunc(maps.Values(s.byID), func(a, b resource.Script) int {

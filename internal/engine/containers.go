@@ -77,7 +77,7 @@ func (e *Engine) build(ctx context.Context, change catalog.CreateContainer, out 
 		return status.NotFound() // unreachable: view is the one this commit made
 	}
 	e.logger.Info("container created", "container", c.RID, "partitions", c.Ranges.Len())
-	out.container(c)
+	out.container(view, c)
 	return nil
 }
 
@@ -124,11 +124,12 @@ func (e *Engine) throughputFor(view *catalog.View, database resource.Database, a
 // not read statistics.
 func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Read, req.Link, func(out *Resource) error {
-		c, err := readContainer(e.catalog.View(), req.Link, out)
+		view := e.catalog.View()
+		c, err := readContainer(view, req.Link, out)
 		if err != nil {
 			return err
 		}
-		out.container(c)
+		out.container(view, c)
 		if err := unmodified(req.IfNoneMatch, c.ETag); err != nil {
 			out.Body = nil
 			return err
@@ -190,7 +191,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req C
 				return status.NotFound() // unreachable: view is the one this commit made
 			}
 			e.node.Reindex(fresh)
-			out.container(fresh)
+			out.container(view, fresh)
 			out.IndexProgress = e.node.IndexProgress(ctx, fresh)
 			return nil
 		})
@@ -261,6 +262,9 @@ func ownerDatabase(view *catalog.View, link Link, out *Resource) (resource.Datab
 }
 
 // container sets the fields of the answer from a container.
-func (r *Resource) container(c *catalog.Container) {
+func (r *Resource) container(view *catalog.View, c *catalog.Container) {
 	r.Body, r.RID, r.ETag, r.IndexProgress = c.Container.Value().Append(nil), c.RID, c.ETag, 100
+	_, own := view.Throughput(c.RID)
+	_, shared := view.Throughput(c.Database.RID)
+	r.Shared = shared && !own
 }

@@ -53,6 +53,7 @@ func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op,
 	meter := req.meter(false)
 	var doc Document
 	err := e.tryWrite(ctx, caller, op, action, &req, &meter, &doc)
+	e.hideSize(caller, req.Link, &doc.Result)
 	doc.Charge = meter.Charge()
 	return doc, fail(err)
 }
@@ -199,6 +200,7 @@ func (e *Engine) writeOnce(ctx context.Context, container *catalog.Container, w 
 		return err
 	}
 	doc.Body, doc.Created, doc.ETag = written.Body, written.Created, written.ETag
+	doc.one(written.LSN, written.Totals)
 	return nil
 }
 
@@ -215,6 +217,7 @@ func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentReque
 	if err == nil {
 		err = e.tryRead(ctx, caller, &req, how, &meter, &doc)
 	}
+	e.hideSize(caller, req.Link, &doc.Result)
 	doc.Charge = throughput.AtLevel(meter.Charge(), how.level)
 	return doc, fail(err)
 }
@@ -258,7 +261,24 @@ func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r p
 	found, err := retryBehind(ctx, &how, r.Session, func() (partition.Found, error) { return replica.Read(ctx, r) })
 	doc.reached(p.ID, found.LSN)
 	doc.Body, doc.ETag = found.Body, found.ETag
+	if found.ETag != "" {
+		doc.one(found.ItemLSN, found.Totals)
+	}
 	return err
+}
+
+// one records what is known about the one document that was read or written.
+func (r *Result) one(lsn resource.LSN, totals partition.Totals) {
+	r.ItemLSN = lsn
+	r.Size = PartitionSize{Known: true, Documents: totals.Items, Bytes: totals.Bytes}
+}
+
+// hideSize removes the size of the partition for a caller that may not read
+// statistics.
+func (e *Engine) hideSize(caller auth.Caller, link Link, result *Result) {
+	if result.Size.Known && e.allow(caller, auth.Access{Action: auth.Read, On: auth.Statistics}, link) != nil {
+		result.Size = PartitionSize{}
+	}
 }
 
 // visit records in the result and in the metrics that a partition is asked.

@@ -211,6 +211,7 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 	}
 	etag := committed.Settle([]byte(written.ETag))
 	doc.Body, doc.Created, doc.ETag = committed.Settle(body), written.Created, resource.ETag(etag)
+	doc.one(committed.LSN, committed.Totals)
 	return nil
 }
 

@@ -40,9 +40,20 @@ type Result struct {
 	Partitions []resource.PartitionID // physical partitions asked, in the order in which they were asked; ascending for queries and feeds
 	LSN        resource.LSN           // of the state that the answer shows, in the last partition asked
 	ETag       resource.ETag          // of the resource or range list in the answer
+	ItemLSN    resource.LSN           // of the last write of the one document in the answer; 0 for other answers
+	Size       PartitionSize          // of the partition that answered for one document
 
 	Owner    Owner        // names of the parent: the container of documents, the database of containers
 	OwnerRID resource.RID // RID of the parent; empty for databases and offers
+}
+
+// PartitionSize is the size of the documents of a physical partition. Known is
+// false for answers that do not have it, and for a caller that may not read
+// statistics.
+type PartitionSize struct {
+	Known     bool
+	Documents int64
+	Bytes     int64 // user data
 }
 
 // Options are the settings that every request on documents may have.
@@ -201,6 +212,8 @@ type Resource struct {
 
 	IndexProgress int // containers: percent of the index transformation that is done; 100 if none is in progress
 	Usage         *Usage
+	Shared        bool // containers: the throughput is that of the database
+	Scripts       int  // scripts: number of scripts of the kind that the container has
 
 	MinThroughput     int  // offers: lowest RU/s that Replace accepts
 	InstantThroughput int  // offers: highest RU/s that Replace accepts without a split

@@ -49,7 +49,7 @@ func (e *Engine) ReadScript(_ context.Context, caller auth.Caller, req ScriptReq
 		if err != nil {
 			return err
 		}
-		out.script(found)
+		out.script(c, found)
 		if err := unmodified(req.IfNoneMatch, found.ETag); err != nil {
 			out.Body = nil
 			return err
@@ -89,7 +89,10 @@ func (e *Engine) DeleteScript(ctx context.Context, caller auth.Caller, req Scrip
 			return err
 		}
 		out.RID = found.RID
-		_, err = e.catalog.Commit(ctx, catalog.DeleteScript{RID: found.RID, Expect: req.IfMatch})
+		view, err := e.catalog.Commit(ctx, catalog.DeleteScript{RID: found.RID, Expect: req.IfMatch})
+		if c, ok := view.ContainerByRID(c.RID); err == nil && ok {
+			out.Scripts = c.Scripts(req.Kind).Len()
+		}
 		return err
 	})
 }
@@ -190,13 +193,15 @@ func (r *Resource) committed(view *catalog.View, container resource.RID, kind re
 	if !ok {
 		return status.NotFound() // unreachable, as above
 	}
-	r.script(s)
+	r.script(c, s)
 	return nil
 }
 
-// script sets the fields of the answer from a script.
-func (r *Resource) script(s resource.Script) {
+// script sets the fields of the answer from a script of a container.
+func (r *Resource) script(c *catalog.Container, s resource.Script) {
 	r.Body, r.RID, r.ETag = s.Value().Append(nil), s.RID, s.ETag
+	kind, _ := s.RID.ScriptKind()
+	r.Scripts = c.Scripts(kind).Len()
 }
 
 // functionsOf looks up the user-defined functions of a version of a container. A

@@ -37,6 +37,9 @@ type Transact struct {
 type Committed struct {
 	LSN resource.LSN // of the effect, or of the state that was read; set with an error as well
 
+	// Totals are those of the state after the effect, or of a later one.
+	Totals Totals
+
 	mark  []byte           // beginning of the text of each provisional etag
 	given int64            // provisional time of the versions
 	final []layout.Version // by the position of the provisional version in its effect
@@ -305,7 +308,7 @@ func (h *LockedTransaction) commit(ctx context.Context) (Committed, error) {
 		return committed, err
 	}
 	h.p.served.writes.Add(1)
-	committed.LSN, committed.given = r.lsn, first.TS
+	committed.LSN, committed.given, committed.Totals = r.lsn, first.TS, h.p.totals()
 	etag := first.NewETag()
 	committed.mark = layout.AppendETag(nil, etag)[:markChars]
 	for i := range r.operations {

@@ -256,6 +256,20 @@ func (p *Partition) Descriptor() resource.Partition { return p.own.Partition }
 // LSN returns the LSN of the last effect that readers can see, zero after Close.
 func (p *Partition) LSN() resource.LSN { return p.states.lsn() }
 
+// Totals are the documents of a partition.
+type Totals struct {
+	Items int64 // live documents, exactly
+	Bytes int64 // of their stored JSON without system properties, exactly
+}
+
+// totals returns the totals of the current state, zero after Close.
+func (p *Partition) totals() Totals {
+	if now := p.states.current.Load(); now != nil {
+		return Totals{Items: now.Items, Bytes: now.Bytes}
+	}
+	return Totals{}
+}
+
 // Latest returns the latest time of a write, in seconds since 1970. It is zero before
 // the first write and after Close.
 func (p *Partition) Latest() int64 {

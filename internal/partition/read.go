@@ -36,6 +36,9 @@ type Found struct {
 	Body []byte // complete JSON, which belongs to the caller
 	ETag resource.ETag
 	LSN  resource.LSN // of the state that was read; set with an error as well
+
+	ItemLSN resource.LSN // of the effect that wrote the document; zero if there is none
+	Totals  Totals       // of the state that was read
 }
 
 // Read returns a document from the published state. It takes one look-up and one
@@ -51,7 +54,7 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	}
 	defer p.release(now)
 	p.served.reads.Add(1)
-	found := Found{LSN: now.LSN}
+	found := Found{LSN: now.LSN, Totals: Totals{Items: now.Items, Bytes: now.Bytes}}
 	if err := p.admit(r.Generation, r.Key, r.EPK); err != nil {
 		return found, err
 	}
@@ -88,7 +91,7 @@ func (p *Partition) answer(found *Found, r *Read, key, row []byte, hidden *layou
 		r.Meter.Add(throughput.Miss)
 		return status.NotFound() // It is hidden, or of another key with the same hashes.
 	}
-	found.ETag = layout.ETagOf(d.ETag)
+	found.ETag, found.ItemLSN = layout.ETagOf(d.ETag), d.LSN
 	if r.IfNoneMatch == AnyETag || r.IfNoneMatch != "" && r.IfNoneMatch == found.ETag {
 		r.Meter.Add(throughput.NotModified)
 		return status.New(status.CodeNotModified, 0, "The document has not changed.")

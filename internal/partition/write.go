@@ -129,6 +129,7 @@ type Written struct {
 	ETag    resource.ETag
 	LSN     resource.LSN // of the effect; with an error, of the current state
 	Number  uint64       // the document number
+	Totals  Totals       // of the state after the effect, or of a later one
 }
 
 // Write evaluates a write and returns when its effect is durable.
@@ -172,7 +173,7 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 
 // written returns the result of an operation that was done.
 func (p *Partition) written(op *operation) (Written, error) {
-	done := Written{Created: op.created, LSN: op.version.LSN, Number: op.version.Number}
+	done := Written{Created: op.created, LSN: op.version.LSN, Number: op.version.Number, Totals: p.totals()}
 	if op.row == nil {
 		return done, nil
 	}

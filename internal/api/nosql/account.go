@@ -31,9 +31,11 @@ func (h *handler) readAccount(r *request) (*response, error) {
 
 // advertised returns the URL that clients should use: the one that this client
 // has used, so that port mappings and host names of any kind work.
-func (h *handler) advertised(r *request) string {
+func (h *handler) advertised(r *request) string { return string(h.appendAdvertised(nil, r)) }
+
+func (h *handler) appendAdvertised(out []byte, r *request) []byte {
 	if h.endpoint != "" {
-		return h.endpoint
+		return append(out, h.endpoint...)
 	}
 	scheme := "http"
 	if r.http.TLS != nil {
@@ -46,7 +48,8 @@ func (h *handler) advertised(r *request) string {
 			scheme = proto
 		}
 	}
-	return scheme + "://" + hostOf(r.http) + "/"
+	out = append(append(out, scheme...), "://"...)
+	return append(append(out, hostOf(r.http)...), '/')
 }
 
 // hostOf returns the host that a request was sent to, if Config.Admit allowed it,

@@ -63,12 +63,11 @@ func (h *handler) readContainer(r *request) (*response, error) {
 func (h *handler) replaceContainer(r *request) (*response, error) {
 	req := r.containerRequest()
 	var err error
-	req.Body, req.Throughput, err = r.definition(h.limits.BodyBytes)
+	// The headers for the throughput of a new container have no effect here, as in
+	// the service.
+	req.Body, _, err = r.definition(h.limits.BodyBytes)
 	if err != nil {
 		return nil, err
-	}
-	if req.Throughput != (engine.ThroughputRequest{}) {
-		return nil, status.BadRequest("The throughput of a container is changed by replacing its offer, not the container.")
 	}
 	res, err := h.engine.ReplaceContainer(r.ctx, r.caller, req)
 	r.result = res.Result
@@ -114,26 +113,47 @@ func (h *handler) queryContainers(r *request) (*response, error) {
 	return r.feed("DocumentCollections", &page), nil
 }
 
-// describe answers with a container, its index progress and, if requested, quota
-// and usage.
+// describe answers with a container, and if requested with its index progress,
+// quota and usage.
 func (r *request) describe(status int, res *engine.Resource) *response {
 	answer := r.resource(status, res)
-	answer.set(headerIndexProgress, strconv.Itoa(res.IndexProgress))
+	if res.Shared {
+		answer.set(headerShared, "True")
+	}
+	if r.flag(headerPopulateQuota) {
+		answer.set(headerIndexProgress, strconv.Itoa(res.IndexProgress))
+	}
 	if usage := res.Usage; usage != nil {
-		// The service reports no quota for a container that grows by partitions:
-		// -1 means no limit. documentSize is in MB, the other sizes are in KB.
-		answer.set(headerQuota, "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;")
-		answer.set(headerUsage, "documentSize="+blocks(usage.DocumentBytes, 1<<20)+
-			";documentsSize="+blocks(usage.DocumentBytes, 1<<10)+
-			";documentsCount="+strconv.FormatInt(usage.Documents, 10)+
-			";collectionSize="+blocks(usage.DocumentBytes+usage.IndexBytes, 1<<10)+";")
+		answer.set(headerQuota, unlimited)
+		answer.set(headerUsage, string(appendUsage(nil, usage.Documents, usage.DocumentBytes, usage.DocumentBytes+usage.IndexBytes)))
 	}
 	return answer
 }
 
+// unlimited is the quota of a container that grows by partitions: -1 means no
+// limit.
+const unlimited = "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;"
+
+// appendUsage appends the usage that belongs to unlimited. documentSize is in MB,
+// the other sizes are in KB.
+func appendUsage(out []byte, documents, bytes, stored int64) []byte {
+	for _, figure := range [...]struct {
+		name string
+		n    int64
+	}{
+		{"documentSize=", blocks(bytes, 1<<20)},
+		{"documentsSize=", blocks(bytes, 1<<10)},
+		{"documentsCount=", documents},
+		{"collectionSize=", blocks(stored, 1<<10)},
+	} {
+		out = append(strconv.AppendInt(append(out, figure.name...), figure.n, 10), ';')
+	}
+	return out
+}
+
 // blocks returns the number of blocks of that size that hold the bytes. Only
 // nothing is 0.
-func blocks(bytes, size int64) string { return strconv.FormatInt((bytes+size-1)/size, 10) }
+func blocks(bytes, size int64) int64 { return (bytes + size - 1) / size }
 
 // withStatistics adds the storage of each physical partition to a container's
 // JSON.

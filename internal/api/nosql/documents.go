@@ -6,6 +6,7 @@ import (
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 )
 
 // postDocuments determines the meaning of a POST to the documents of a container.
@@ -91,10 +92,13 @@ func (h *handler) readDocument(r *request) (*response, error) {
 	}
 	doc, err := h.engine.Read(r.ctx, r.caller, req)
 	r.result = doc.Result
+	if e := status.From(err); e != nil && e.Code == status.CodeNotFound && e.Sub == 0 {
+		r.result.Session = "" // It would be that of another document.
+	}
 	if err != nil {
 		return nil, err
 	}
-	return r.answer(http.StatusOK, doc.Body), nil
+	return r.answer(http.StatusOK, r.documentBody(doc.Body)), nil
 }
 
 func (h *handler) deleteDocument(r *request) (*response, error) {
@@ -151,6 +155,9 @@ func (h *handler) listDocuments(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, row := range page.Rows {
+		page.Rows[i] = r.documentBody(row)
+	}
 	return r.feed("Documents", &page), nil
 }
 
@@ -202,6 +209,19 @@ func (r *request) refuseTriggers() error {
 func (r *request) ifMatch() resource.ETag     { return resource.ETag(r.header(headerIfMatch)) }
 func (r *request) ifNoneMatch() resource.ETag { return resource.ETag(r.header(headerIfNoneMatch)) }
 
+// documentBody returns a document as the client wants it: with or without the
+// properties that the server sets.
+func (r *request) documentBody(body []byte) []byte {
+	if len(body) == 0 || !r.flag(headerWithoutSystem) {
+		return body
+	}
+	document, err := value.Parse(body)
+	if err != nil {
+		return body // A trigger has set it.
+	}
+	return document.Without("_rid", "_self", "_etag", "_attachments", "_ts").Append(nil)
+}
+
 // written answers a write, without the document if the client does not request
 // it.
 func (r *request) written(doc *engine.Document) *response {
@@ -210,7 +230,7 @@ func (r *request) written(doc *engine.Document) *response {
 		code = http.StatusCreated
 	}
 	if !r.minimal() {
-		return r.answer(code, doc.Body)
+		return r.answer(code, r.documentBody(doc.Body))
 	}
 	answer := r.answer(code, nil)
 	answer.set(headerPreference, "return=minimal")

@@ -22,7 +22,7 @@ func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
 	begun := h.now()
 	r := h.requests.Get().(*request)
 	r.begin(hr, h.memory)
-	r.pages = &h.pages
+	r.pages, r.begun = &h.pages, begun
 	defer func() { // Also if net/http is to end the connection.
 		r.end()
 		h.requests.Put(r)
@@ -69,11 +69,7 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 	if r.http.Method == http.MethodOptions {
 		return nil, status.Forbidden(0, "Requests from pages of other origins (CORS) are not enabled.")
 	}
-	uri := r.http.RequestURI
-	if uri == "" {
-		uri = r.http.URL.RequestURI() // The request came from no connection.
-	}
-	if err := r.target.parse(uri); err != nil {
+	if err := r.target.parse(r.uri()); err != nil {
 		return nil, err
 	}
 	if wantsPage(r) {

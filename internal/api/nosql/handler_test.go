@@ -16,14 +16,13 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/engine"
-	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 )
 
 // bare is a handler for tests that need no engine.
 func bare() *handler {
-	return &handler{agent: "Decan/test", serviceVersion: "version=test", limits: resource.DefaultLimits(), metrics: newMetrics(nil)}
+	return &handler{agent: "Decan/test", serviceVersion: "version=test", limits: resource.DefaultLimits(), metrics: newMetrics(nil), now: time.Now}
 }
 
 // only returns the value of a header with exactly the given name.
@@ -250,23 +249,6 @@ func TestPoolForgets(t *testing.T) {
 	}
 }
 
-// TestFormatStats shows the query metrics header.
-func TestFormatStats(t *testing.T) {
-	t.Parallel()
-	stats := query.Stats{
-		Retrieved: 8, RetrievedBytes: 900, Output: 2, OutputBytes: 20, Matched: 2, Compiled: time.Millisecond, Took: 1500 * time.Microsecond,
-		Lookup: 250 * time.Microsecond, Load: 500 * time.Microsecond,
-	}
-	const want = "totalExecutionTimeInMs=2.50;queryCompileTimeInMs=1.00;indexLookupTimeInMs=0.25;documentLoadTimeInMs=0.50;VMExecutionTimeInMs=1.50;" +
-		"retrievedDocumentCount=8;retrievedDocumentSize=900;outputDocumentCount=2;outputDocumentSize=20;indexUtilizationRatio=0.25"
-	if got := formatStats(&stats); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if got := formatStats(&query.Stats{}); !strings.HasSuffix(got, "indexUtilizationRatio=1.00") {
-		t.Errorf("nothing read: %s", got)
-	}
-}
-
 // TestPanic shows that a panic fails only one request: with an answer, and with
 // the reason only in the log.
 func TestPanic(t *testing.T) {
@@ -326,7 +308,7 @@ func TestUsage(t *testing.T) {
 		{engine.Usage{Documents: 2000, DocumentBytes: 884 << 10, IndexBytes: 524 << 10}, "documentSize=1;documentsSize=884;documentsCount=2000;collectionSize=1408;"},
 		{engine.Usage{Documents: 5, DocumentBytes: 3<<20 + 1}, "documentSize=4;documentsSize=3073;documentsCount=5;collectionSize=3073;"},
 	} {
-		var r request
+		r := with()
 		answer := r.describe(http.StatusOK, &engine.Resource{Usage: &c.usage})
 		got := ""
 		for _, f := range answer.fields[:answer.count] {

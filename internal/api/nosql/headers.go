@@ -66,7 +66,9 @@ const (
 	headerPopulateIndexes    = "X-Ms-Cosmos-Populateindexmetrics"                       // requests headerIndexes in base64
 	headerPopulateIndexesV2  = "X-Ms-Cosmos-Populateindexmetrics-V2"                    // requests headerIndexes percent-encoded
 	headerDecanExplain       = "X-Decan-Explain"                                        // Decan's own: with true the answer describes how the query runs
-	headerPopulateQuota      = "X-Ms-Documentdb-Populatequotainfo"                      // requests headerQuota and headerUsage
+	headerPopulateQuota      = "X-Ms-Documentdb-Populatequotainfo"                      // requests headerQuota, headerUsage and headerIndexProgress of a container
+	headerTokenLimit         = "X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"     // largest continuation in KB; tokens are below 1 KB
+	headerWithoutSystem      = "X-Ms-Exclude-System-Properties"                         // documents without the properties that the server sets
 	headerPopulateStatistics = "X-Ms-Documentdb-Populatepartitionstatistics"            // requests statistics in the container
 	headerForwardedProto     = "X-Forwarded-Proto"                                      // scheme before a proxy
 	headerContentEncoding    = "Content-Encoding"                                       // all values except identity are refused
@@ -91,8 +93,12 @@ const (
 	headerAltContentPath = "x-ms-alt-content-path"                                    // owner by names
 	headerContentPath    = "x-ms-content-path"                                        // owner's RID
 	headerLSN            = "lsn"                                                      // of the partition that answered
-	headerQuota          = "x-ms-resource-quota"                                      // limits of the container, KB
-	headerUsage          = "x-ms-resource-usage"                                      // storage of the container, KB
+	headerDuration       = "x-ms-request-duration-ms"                                 // from the headers of the request to those of the answer
+	headerItemLSN        = "x-ms-item-lsn"                                            // of the last write of the document
+	headerLocation       = "content-location"                                         // URL of the request
+	headerShared         = "x-ms-share-throughput"                                    // True: the container has the throughput of its database
+	headerQuota          = "x-ms-resource-quota"                                      // limits of the container in KB, or of its scripts of a kind
+	headerUsage          = "x-ms-resource-usage"                                      // storage of the container or physical partition in KB, or number of scripts
 	headerSchemaVersion  = "x-ms-schemaversion"                                       // of the protocol's resources
 	headerServiceVersion = "x-ms-serviceversion"                                      // of this program
 	headerGatewayVersion = "x-ms-gatewayversion"                                      // of this program

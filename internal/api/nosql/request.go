@@ -33,6 +33,7 @@ type request struct {
 	result    engine.Result // the engine's result, also with errors
 	former    bool          // the result is in the name of a partition that others have replaced
 	response  response
+	begun     time.Time // when its headers had arrived
 
 	key       partitionkey.Key     // referenced by engine requests, so that they allocate nothing
 	clip      partitionkey.Range   // likewise
@@ -40,6 +41,7 @@ type request struct {
 
 	body []byte // as received; grown and reused
 	out  []byte // the answer being built; grown and reused
+	head []byte // values of the answer's headers; grown and reused
 
 	pages  *sync.Pool // pool of large answer buffers; nil for none
 	memory *Memory    // of all requests; nil for no limit
@@ -70,8 +72,8 @@ func (r *request) begin(hr *http.Request, memory *Memory) {
 // buffers for the next request.
 func (r *request) end() {
 	r.release()
-	body, out, pages := r.body, r.out, r.pages
-	*r = request{}
+	body, out, head, pages := r.body, r.out, r.head, r.pages
+	*r = request{head: head[:0]}
 	if cap(body) <= bufferKept {
 		r.body = body[:0]
 	}
@@ -119,6 +121,14 @@ func (r *request) received() {
 		r.cancel()
 		r.limitTime(r.timeout)
 	}
+}
+
+// uri returns the raw target of the request.
+func (r *request) uri() string {
+	if r.http.RequestURI != "" {
+		return r.http.RequestURI
+	}
+	return r.http.URL.RequestURI() // The request came from no connection.
 }
 
 // header returns the first value of the header, whose name is in canonical
@@ -267,13 +277,13 @@ func (r *request) options() (engine.Options, error) {
 	if err := r.spender(&opts); err != nil {
 		return opts, err
 	}
+	// The strategy wins over x-ms-consistency-level, as in the service: .NET sends
+	// both.
 	strategy := r.header(headerReadStrategy)
 	if strategy == "" {
 		return opts, nil
 	}
-	if opts.Consistency != "" {
-		return opts, status.BadRequest("The headers x-ms-consistency-level and x-ms-cosmos-read-consistency-strategy exclude each other.")
-	}
+	opts.Consistency = ""
 	switch strings.ToLower(strategy) {
 	case "eventual":
 		opts.Consistency = resource.Eventual.String()
@@ -405,10 +415,26 @@ func (r *request) maxItems() (int, error) {
 	return int(n), nil
 }
 
+// tokenLimit checks the limit for continuations. Each is below the lowest limit, 1
+// KB.
+func (r *request) tokenLimit() error {
+	text := r.header(headerTokenLimit)
+	if text == "" {
+		return nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 32); err != nil || n < 1 {
+		return status.BadRequest("The limit %q in x-ms-documentdb-responsecontinuationtokenlimitinkb is not a positive number of KB.", text)
+	}
+	return nil
+}
+
 // page reads the headers of feeds without a partition key: page size and
 // continuation.
 func (r *request) page(link engine.Link) (engine.QueryRequest, error) {
 	maxItems, err := r.maxItems()
+	if err == nil {
+		err = r.tokenLimit()
+	}
 	return engine.QueryRequest{Link: link, MaxItems: maxItems, Continuation: r.header(headerGivenContinuation)}, err
 }
 

@@ -218,9 +218,12 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%q: %+v, %v", strategy, opts, err)
 		}
 	}
-	for _, headers := range [][]string{{headerReadStrategy, "x"}, {headerReadStrategy, "Session", headerConsistency, "Session"}} {
-		if _, err := with(headers...).options(); status.CodeOf(err) != status.CodeBadRequest {
-			t.Errorf("%q: error %v, want 400", headers, err)
+	if _, err := with(headerReadStrategy, "x").options(); status.CodeOf(err) != status.CodeBadRequest {
+		t.Errorf("an unknown strategy: error %v, want 400", err)
+	}
+	for strategy, want := range map[string]string{"Eventual": "Eventual", "LatestCommitted": "", "": "Strong"} {
+		if opts, err := with(headerReadStrategy, strategy, headerConsistency, "Strong").options(); err != nil || opts.Consistency != want {
+			t.Errorf("strategy %q and level Strong: %q, %v, want %q", strategy, opts.Consistency, err, want)
 		}
 	}
 }

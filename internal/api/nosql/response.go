@@ -75,7 +75,7 @@ func (r *request) feed(plural string, page *engine.Feed) *response {
 }
 
 // fieldsMax is the maximum number of headers of an answer.
-const fieldsMax = 24
+const fieldsMax = 32
 
 // writer assigns headers without canonicalizing their names again, and with one
 // slice for all their values.
@@ -97,6 +97,83 @@ func (w *writer) set(name, value string) {
 	w.header[name] = w.texts[n-1 : n : n]
 }
 
+// composed are the values of headers that are made for one answer. They share
+// one string, which is the only allocation for them.
+type composed struct {
+	buf   []byte
+	parts [10]part
+	count int
+}
+
+// part is a header whose value ends at a position of the buffer, where the next
+// one begins.
+type part struct {
+	name string
+	end  int
+}
+
+// end ends the value of a header.
+func (c *composed) end(name string) {
+	c.parts[c.count] = part{name, len(c.buf)}
+	c.count++
+}
+
+// setAll sets the headers.
+func (c *composed) setAll(w *writer) {
+	all, begin := string(c.buf), 0
+	for _, p := range c.parts[:c.count] {
+		w.set(p.name, all[begin:p.end])
+		begin = p.end
+	}
+}
+
+// locationMax is the length of the longest target for which an answer has its URL:
+// some clients limit all headers of an answer together to 8 KB.
+const locationMax = 1 << 10
+
+// compose sets the headers with figures and links: charge, time, length, LSNs, the
+// URL, the owner and the size of the partition.
+func (h *handler) compose(w *writer, r *request, answer *response) {
+	c := composed{buf: r.head[:0]}
+	result := &r.result
+	c.buf = appendCharge(c.buf, result.Charge)
+	c.end(headerCharge)
+	c.buf = strconv.AppendFloat(c.buf, millis(h.now().Sub(r.begun)), 'f', 3, 64)
+	c.end(headerDuration)
+	if answer.status != http.StatusNoContent && answer.status != http.StatusNotModified {
+		// The length is set, so that no answer is chunked: one client reads error
+		// bodies only with their length.
+		c.buf = strconv.AppendInt(c.buf, int64(len(answer.body)), 10)
+		c.end(headerContentLength)
+	}
+	if len(result.Partitions) > 0 {
+		c.buf = strconv.AppendUint(c.buf, uint64(result.LSN), 10)
+		c.end(headerLSN)
+	}
+	if result.ItemLSN > 0 {
+		c.buf = strconv.AppendUint(c.buf, uint64(result.ItemLSN), 10)
+		c.end(headerItemLSN)
+	}
+	if uri := r.uri(); answer.status < http.StatusBadRequest && r.target.count > 0 && len(uri) <= locationMax {
+		c.buf = h.appendAdvertised(c.buf, r)
+		c.buf = append(c.buf, strings.TrimPrefix(origin(uri), "/")...)
+		c.end(headerLocation)
+	}
+	c.buf = appendOwnerLink(c.buf, result.Owner)
+	c.end(headerAltContentPath)
+	if result.OwnerRID != "" {
+		c.buf = result.OwnerRID.AppendText(c.buf)
+		c.end(headerContentPath)
+	}
+	if size := &result.Size; size.Known {
+		w.set(headerQuota, unlimited)
+		c.buf = appendUsage(c.buf, size.Documents, size.Bytes, size.Bytes)
+		c.end(headerUsage)
+	}
+	c.setAll(w)
+	r.head = c.buf
+}
+
 // write sends status, headers and body. The answer's own headers are set first,
 // so they cannot replace those of the door.
 func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
@@ -105,14 +182,10 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 		w.set(f.name, f.value)
 	}
 	result := &r.result
+	h.compose(&w, r, answer)
 	w.set(headerActivityID, r.activity)
-	w.set(headerCharge, formatCharge(result.Charge))
 	w.set(headerSession, result.Session)
 	w.set(headerETag, string(answer.etag))
-	w.set(headerAltContentPath, ownerLink(result.Owner))
-	if result.OwnerRID != "" {
-		w.set(headerContentPath, result.OwnerRID.String())
-	}
 	if len(result.Partitions) > 0 {
 		visited := formatPartitions(result.Partitions)
 		w.set(headerVisited, visited)
@@ -122,7 +195,6 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 		case len(result.Partitions) == 1:
 			w.set(headerRangeID, visited)
 		}
-		w.set(headerLSN, strconv.FormatUint(uint64(result.LSN), 10))
 	}
 	w.set(headerSchemaVersion, schemaVersion)
 	w.set(headerServiceVersion, h.serviceVersion)
@@ -135,9 +207,6 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 		} else if len(answer.body) > 0 {
 			w.set(headerContentType, typeJSON)
 		}
-		// The length is set, so that no answer is chunked: one client reads error
-		// bodies only with their length.
-		w.set(headerContentLength, strconv.Itoa(len(answer.body)))
 	}
 	if r.last {
 		w.set(headerConnection, "close")
@@ -202,16 +271,17 @@ func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
 
 // formatCharge writes request units in the form that clients parse: with a point
 // and at most two decimals.
-func formatCharge(charge float64) string {
-	var digits [24]byte
-	out := strconv.AppendFloat(digits[:0], charge, 'f', 2, 64)
+func formatCharge(charge float64) string { return string(appendCharge(nil, charge)) }
+
+func appendCharge(out []byte, charge float64) []byte {
+	out = strconv.AppendFloat(out, charge, 'f', 2, 64)
 	for out[len(out)-1] == '0' {
 		out = out[:len(out)-1]
 	}
 	if out[len(out)-1] == '.' {
 		out = out[:len(out)-1]
 	}
-	return string(out)
+	return out
 }
 
 func formatPartitions(ids []resource.PartitionID) string {

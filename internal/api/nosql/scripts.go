@@ -3,6 +3,7 @@ package nosql
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/decandb/decan/internal/engine"
@@ -38,7 +39,7 @@ func (h *handler) postScripts(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.resource(http.StatusCreated, &res), nil
+	return r.describeScript(http.StatusCreated, &res), nil
 }
 
 func (h *handler) readScript(r *request) (*response, error) {
@@ -47,7 +48,7 @@ func (h *handler) readScript(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.resource(http.StatusOK, &res), nil
+	return r.describeScript(http.StatusOK, &res), nil
 }
 
 func (h *handler) replaceScript(r *request) (*response, error) {
@@ -60,7 +61,7 @@ func (h *handler) replaceScript(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.resource(http.StatusOK, &res), nil
+	return r.describeScript(http.StatusOK, &res), nil
 }
 
 func (h *handler) deleteScript(r *request) (*response, error) {
@@ -99,6 +100,23 @@ func (h *handler) queryScripts(r *request) (*response, error) {
 		return nil, err
 	}
 	return r.feed(scriptFeeds[r.scriptKind()], &page), nil
+}
+
+// scriptQuotas are the names of the figures in quota and usage.
+var scriptQuotas = map[resource.ScriptKind]string{
+	resource.Function:  "functions=",
+	resource.Trigger:   "triggers=",
+	resource.Procedure: "storedProcedures=",
+}
+
+// describeScript answers with a script, the number of scripts of its kind, and how
+// many there may be.
+func (r *request) describeScript(status int, res *engine.Resource) *response {
+	answer := r.resource(status, res)
+	kind := r.scriptKind()
+	answer.set(headerQuota, scriptQuotas[kind]+strconv.Itoa(kind.Max())+";")
+	answer.set(headerUsage, scriptQuotas[kind]+strconv.Itoa(res.Scripts)+";")
+	return answer
 }
 
 // script returns the request for the script in the path.

@@ -11,6 +11,10 @@ import (
 // formatStats writes a query's statistics in the form of the query metrics
 // header: name=value, joined by semicolons, times in milliseconds. Figures that
 // are not measured are omitted; clients read those as 0.
+//
+// A step that took place has at least 0.01 ms, the least that can be written, and
+// the execution as a whole more than its parts: .NET subtracts those, and its tests
+// expect no 0.
 func formatStats(s *query.Stats) string {
 	// The share of the documents read that passed the filter.
 	ratio := 1.0
@@ -26,11 +30,16 @@ func formatStats(s *query.Stats) string {
 		out = append(append(out, name...), '=')
 		out = append(strconv.AppendInt(out, figure, 10), ';')
 	}
-	decimal("totalExecutionTimeInMs", millis(s.Compiled+s.Took))
-	decimal("queryCompileTimeInMs", millis(s.Compiled))
+	compiled, load := max(s.Compiled, statsStep), s.Load
+	if s.Retrieved > 0 {
+		load = max(load, statsStep)
+	}
+	took := max(s.Took, s.Lookup+load+statsStep)
+	decimal("totalExecutionTimeInMs", millis(compiled+took))
+	decimal("queryCompileTimeInMs", millis(compiled))
 	decimal("indexLookupTimeInMs", millis(s.Lookup))
-	decimal("documentLoadTimeInMs", millis(s.Load))
-	decimal("VMExecutionTimeInMs", millis(s.Took))
+	decimal("documentLoadTimeInMs", millis(load))
+	decimal("VMExecutionTimeInMs", millis(took))
 	count("retrievedDocumentCount", s.Retrieved)
 	count("retrievedDocumentSize", s.RetrievedBytes)
 	count("outputDocumentCount", s.Output)
@@ -38,6 +47,9 @@ func formatStats(s *query.Stats) string {
 	decimal("indexUtilizationRatio", ratio)
 	return string(out[:len(out)-1])
 }
+
+// statsStep is the least time that two decimals show.
+const statsStep = 10 * time.Microsecond
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 

@@ -87,15 +87,17 @@ func linkOf(p status.Path) string {
 	return b.String()
 }
 
-// ownerLink returns the link of the resource that contains another one.
-func ownerLink(o engine.Owner) string {
-	switch {
-	case o.Database == "":
-		return ""
-	case o.Container != "":
-		return "dbs/" + o.Database + "/colls/" + o.Container
-	case o.User != "":
-		return "dbs/" + o.Database + "/users/" + o.User
+// appendOwnerLink appends the link of the resource that contains another one.
+func appendOwnerLink(out []byte, o engine.Owner) []byte {
+	if o.Database == "" {
+		return out
 	}
-	return "dbs/" + o.Database
+	out = append(append(out, "dbs/"...), o.Database...)
+	switch {
+	case o.Container != "":
+		out = append(append(out, "/colls/"...), o.Container...)
+	case o.User != "":
+		out = append(append(out, "/users/"...), o.User...)
+	}
+	return out
 }

@@ -41,8 +41,8 @@ func TestLinks(t *testing.T) {
 		"dbs/d/colls/c": {Database: "d", Container: "c"},
 		"dbs/d/users/u": {Database: "d", User: "u"},
 	} {
-		if got := ownerLink(o); got != want {
-			t.Errorf("ownerLink(%+v) = %q, want %q", o, got, want)
+		if got := string(appendOwnerLink(nil, o)); got != want {
+			t.Errorf("appendOwnerLink(%+v) = %q, want %q", o, got, want)
 		}
 	}
 }
