@@ -41,19 +41,19 @@ func TestMergeAfterScalingDown(t *testing.T) {
 		}
 		for i := range left {
 			if left[i] != foreseen[i] {
-				t.Errorf("with %d RU/s: left is %v, foreseen %v", step.rus, left[i], foreseen[i])
+				t.Errorf("with %d RU/s: %v remain, the dry run predicted %v", step.rus, left[i], foreseen[i])
 			}
 		}
 	}
 	if _, err := b.Merge(t.Context(), "nobody", false); status.CodeOf(err) != status.CodeNotFound {
-		t.Errorf("a container that there is not: %v, want 404", err)
+		t.Errorf("a missing container: %v, want 404", err)
 	}
 }
 
-// TestHeldMergeHoldsNobodyUp merges a container whose limits delay that for an
+// TestDelayedMergeBlocksNoOther merges a container whose limits delay that for an
 // hour, with a balancer that does one thing at a time: another container must be
 // split during the delay.
-func TestHeldMergeHoldsNobodyUp(t *testing.T) {
+func TestDelayedMergeBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
 	held := w.create(t, "held", 2, 100)

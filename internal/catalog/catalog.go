@@ -4,14 +4,15 @@
 // The engine routes requests by it, and cluster opens the partitions that it
 // names. Both read it only as an immutable [View]. [Catalog.Commit] applies a
 // [Change], which makes the next view.
+//
 // # Invariants
 //
-// I3: in every version the partitions of a container tile the key space; a
-// change that would break that is refused before it is written.
-// Versions, RIDs and partition ids only rise, and none is used twice, whatever
-// was dropped in between.
-// A commit is one synced batch: after a crash the catalog holds a prefix of the
-// commits, and every one that was acknowledged.
+//   - I3: in every version the partitions of a container tile the key space; a
+//     change that would break that is refused before it is written.
+//   - Versions, RIDs and partition ids only rise, and none is used twice, whatever
+//     was dropped in between.
+//   - A commit is one synced batch: after a crash the catalog holds a prefix of the
+//     commits, and every one that was acknowledged.
 //
 // The package opens no partition and decides nothing about placement. A view may
 // be older than the newest version; the partition's own descriptor is

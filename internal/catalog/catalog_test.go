@@ -435,7 +435,7 @@ func TestSplitNeedsOrdinals(t *testing.T) {
 		}
 		view, err := w.Commit(ctx, catalog.PlanSplit{Container: c.RID, Parent: 0, At: "\x20"})
 		if status.CodeOf(err) != want {
-			t.Errorf("behind ordinal %d: got %v, want %d", ordinal, err, want)
+			t.Errorf("after ordinal %d: got %v, want %d", ordinal, err, want)
 		}
 		if err == nil {
 			planned, _ := view.Container("d", "c")

@@ -46,7 +46,7 @@ func (c *Catalog) PutCopyJob(job *resource.CopyJob) error {
 	return c.writeRow(row{key: copyJobKey(job.Name), value: text})
 }
 
-// DeleteCopyJob deletes a job. It is no error if the job does not exist.
+// DeleteCopyJob deletes a job. A missing job is not an error.
 func (c *Catalog) DeleteCopyJob(name string) error {
 	return c.writeRow(row{key: copyJobKey(name)})
 }

@@ -127,7 +127,7 @@ func (c PlanContainer) apply(d *draft) error {
 }
 
 // ForgetLeftovers removes the leftovers whose directories are deleted. It ignores
-// directories that are no leftovers.
+// directories that are not leftovers.
 type ForgetLeftovers []Leftover
 
 func (f ForgetLeftovers) apply(d *draft) error {

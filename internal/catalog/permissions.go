@@ -61,7 +61,7 @@ func (c CreatePermission) apply(d *draft) error {
 		return status.Conflict()
 	}
 	if d.view.users.permissions >= resource.PermissionsMax {
-		return status.Forbidden(0, "The account has %d permissions, which is the most. Delete some first.", resource.PermissionsMax)
+		return status.Forbidden(0, "The account has %d permissions, the maximum. Delete some first.", resource.PermissionsMax)
 	}
 	permission := c.Permission
 	// Versions rise, so the numbers do too, and none is used twice.

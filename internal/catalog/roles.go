@@ -111,7 +111,7 @@ func (c PutRole) apply(d *draft) error {
 	case exists && old.BuiltIn:
 		return status.Forbidden(0, "The built-in role %s cannot be changed.", old.ID)
 	case !exists && len(d.view.access.roles) >= resource.RoleDefinitionsMax:
-		return status.Forbidden(0, "The account has %d role definitions, which is the most. Delete one first.", resource.RoleDefinitionsMax)
+		return status.Forbidden(0, "The account has %d role definitions, the maximum. Delete one first.", resource.RoleDefinitionsMax)
 	}
 	d.view.access = d.view.access.clone()
 	d.view.access.roles[c.Role.ID] = c.Role
@@ -157,7 +157,7 @@ func (c PutRoleAssignment) apply(d *draft) error {
 	}
 	_, exists := d.view.access.assignments[c.Assignment.ID]
 	if !exists && len(d.view.access.assignments) >= resource.RoleAssignmentsMax {
-		return status.Forbidden(0, "The account has %d role assignments, which is the most. Delete one first.", resource.RoleAssignmentsMax)
+		return status.Forbidden(0, "The account has %d role assignments, the maximum. Delete one first.", resource.RoleAssignmentsMax)
 	}
 	d.view.access = d.view.access.clone()
 	d.view.access.assign(c.Assignment)

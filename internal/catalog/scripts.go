@@ -87,7 +87,7 @@ func (c CreateScript) apply(d *draft) error {
 		return status.Conflict()
 	}
 	if n := len(scripts.byID); n >= c.Kind.Max() {
-		return status.Forbidden(0, "The container has %d scripts of this kind (%s), which is the most. Delete one first.", n, c.Kind)
+		return status.Forbidden(0, "The container has %d scripts of this kind (%s), the maximum. Delete one first.", n, c.Kind)
 	}
 	script := c.Script
 	// Versions rise, so the numbers do too, and none is used twice.

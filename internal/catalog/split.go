@@ -55,7 +55,7 @@ func (s PlanSplit) apply(d *draft) error {
 	}
 	switch {
 	case s.At.Compare(parent.Range.Min) <= 0 || s.At.Compare(parent.Range.Max) >= 0:
-		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", s.At, parent.Range, s.Parent)
+		return status.BadRequest("The point %s is not inside the range %s of partition %s.", s.At, parent.Range, s.Parent)
 	case uint64(old.NextPartition)+1 > resource.OrdinalMax:
 		return status.Forbidden(0, "The container has had %d physical partitions, as many as it can number.", old.NextPartition)
 	}

@@ -425,9 +425,9 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// TestContainersThatGo checks that a job is faulted if its containers are
+// TestDroppedContainers checks that a job is faulted if its containers are
 // dropped, or created again with the same name.
-func TestContainersThatGo(t *testing.T) {
+func TestDroppedContainers(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"s", "t"} {
 		for _, again := range []bool{false, true} {
@@ -536,7 +536,7 @@ func TestLife(t *testing.T) {
 		"cancel": func() error { _, err := w.jobs.Cancel(ctx, auth.Caller{}, "first"); return err },
 	} {
 		if err := do(); status.CodeOf(err) != 401 {
-			t.Errorf("%s by nobody: %v", what, err)
+			t.Errorf("%s without credentials: %v", what, err)
 		}
 	}
 }

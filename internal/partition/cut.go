@@ -54,7 +54,7 @@ func (p *Partition) admitsCut(at partitionkey.EPK) error {
 	r := p.own.Range
 	switch {
 	case at.Compare(r.Min) <= 0 || at.Compare(r.Max) >= 0:
-		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", at, r, p.own.ID)
+		return status.BadRequest("The point %s is not inside the range %s of partition %s.", at, r, p.own.ID)
 	case !addressable(at, p.own.Width):
 		return status.BadRequest("The point %s lies inside of one partition key, or where no key can be. A logical partition is never divided.", at)
 	}

@@ -36,7 +36,7 @@ func (p *Patch) checkCondition() error {
 		return wrong("and has no JOIN, no IN and no subquery after FROM")
 	}
 	if q.GroupBy != nil || q.OrderBy != nil || q.Offset != nil {
-		return wrong("and has nothing behind WHERE") // words: clients may read this message
+		return wrong("and ends with its WHERE clause")
 	}
 	return nil
 }

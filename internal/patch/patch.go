@@ -8,9 +8,8 @@
 //
 // # Invariants
 //
-//   - A patch is done in full or, with an error, not at all.
-//   - A document stays one that can be parsed again: no deeper than
-//     [value.DepthMax], and without numbers that JSON cannot say.
+//   - A patch is applied in full or, with an error, not at all.
+//   - A document stays one that can be parsed again: no deeper than [value.DepthMax], and without numbers that JSON cannot represent.
 //   - The id and the system properties are never touched.
 //   - Integers of 64 bits stay exact.
 //

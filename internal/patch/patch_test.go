@@ -342,7 +342,7 @@ func FuzzPatch(f *testing.F) {
 			}
 		}
 		if err != nil && status.CodeOf(err) != status.CodeBadRequest {
-			t.Errorf("the error is no BadRequest: %v", err)
+			t.Errorf("the error is not a BadRequest: %v", err)
 		}
 		again, err := value.Parse(doc.Append(nil))
 		if err != nil || !value.Equal(again, doc) {

@@ -185,15 +185,15 @@ func TestDecisionsComeToAnEnd(t *testing.T) {
 				t.Fatalf("merging %+v makes a split necessary: %+v", merges, splits)
 			}
 		}
-		if at := emptyBeside(c); at >= 0 && len(c.Partitions) > Needed(c.Throughput, documented) {
+		if at := emptyNeighbour(c); at >= 0 && len(c.Partitions) > Needed(c.Throughput, documented) {
 			t.Fatalf("an empty one is left at %d of %+v", at, c)
 		}
 	}
 }
 
-// emptyBeside returns the index of an empty partition next to one that could
+// emptyNeighbour returns the index of an empty partition next to one that could
 // take its range, or -1.
-func emptyBeside(c Container) int {
+func emptyNeighbour(c Container) int {
 	could := func(p Partition) bool { return !p.Busy && p.Throughput == 0 && p.Bytes <= documented.Bytes }
 	for i, p := range c.Partitions {
 		if p.Bytes > 0 || !could(p) {

@@ -229,7 +229,7 @@ func (p *Program) decodeText(m *machine, answer string) (value.Value, error) {
 	}
 	result, err := value.ParseString(text)
 	if err != nil {
-		return value.Value{}, status.BadRequest("The user-defined function %s returned what cannot be read: %s", p.name, strings.TrimSuffix(err.Error(), "."))
+		return value.Value{}, status.BadRequest("The user-defined function %s returned a value that cannot be read: %s", p.name, strings.TrimSuffix(err.Error(), "."))
 	}
 	return result, nil
 }

@@ -18,7 +18,7 @@ type recorder struct {
 	docs   []value.Value // in the order of their RIDs
 	number int           // of the last document
 	clock  int           // of the last etag
-	limit  int           // maximum number of operations in a run; 0 for any number, -1 for none
+	limit  int           // maximum number of operations in a run; 0 for no limit, -1 for none
 	fail   error         // the error of the next operation
 
 	pending []value.Value

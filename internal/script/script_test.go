@@ -21,8 +21,8 @@ import (
 //	load                                                                 documents, one a line; drops those before
 //	run [log] [room=n] [fail=code] [operation=...] [documents] [quiet]   input is the arguments or the document
 //
-// run shows what was asked of the host, unless it is to be quiet, what the script left, and with documents
-// what is stored afterwards.
+// run prints the operations on the host (not with quiet), the output of the script, and
+// with documents the stored documents.
 func TestText(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txt")

@@ -63,8 +63,8 @@ func (r KeyLevels) String() string {
 	return fmt.Sprintf("The partition key has %d of %d components.", r.Given, r.Levels)
 }
 
-// PrefixPermission says that a permission for a prefix of a partition key is asked for, and
-// the server allows none.
+// PrefixPermission says that a permission for a prefix of a partition key is requested,
+// and the server allows none.
 type PrefixPermission struct{ Values, Levels int }
 
 func (r PrefixPermission) String() string {
@@ -79,8 +79,8 @@ func (PrefixToken) String() string {
 	return "The resource token is for a prefix of a partition key, which this server does not allow."
 }
 
-// NotPermitted says that the caller may not do Action to the resource At. Keyless is true if
-// that is so because only an account key permits it.
+// NotPermitted says that the caller may not do Action to the resource At. Keyless is
+// true if only an account key permits it.
 type NotPermitted struct {
 	Action  string
 	At      Path
@@ -95,7 +95,7 @@ func (r NotPermitted) String() string {
 	return text
 }
 
-// OutsideToken says that a resource token does not extend to what the request asks for.
+// OutsideToken says that a resource token does not cover the resource of the request.
 // Detail is a sentence that says why.
 type OutsideToken struct{ Detail string }
 
@@ -139,7 +139,8 @@ func (FeedFromTime) String() string {
 	return "The change feed of all versions cannot be read from a time. Begin at now."
 }
 
-// FeedPosition says that what the request gives as a position is none of this change feed.
+// FeedPosition says that the position in the request does not belong to this change
+// feed.
 type FeedPosition struct{}
 
 func (FeedPosition) String() string {

@@ -58,7 +58,7 @@ func (h *Heavy[V]) Add(id string, v *V, units float64, now time.Time) {
 }
 
 // Top returns the ids that have spent the most in this minute and the previous
-// one, hottest first, at most most of them.
+// one, hottest first; most is their maximum number.
 func (h *Heavy[V]) Top(most int, now time.Time) []Hot[V] {
 	h.mu.Lock()
 	defer h.mu.Unlock()

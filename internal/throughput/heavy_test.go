@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// borrowed is a value that is valid as long as its owner says.
+// borrowed is a value that is valid until its owner changes it.
 type borrowed struct {
 	text   string
 	copies *int
