@@ -104,5 +104,23 @@ func (e *Engine) definitionPage(ctx context.Context, req *QueryRequest, list fun
 	run := func(ctx context.Context, b query.Budget) (query.Page, error) {
 		return plan.Run(ctx, definitionSource(all), b)
 	}
-	return e.serve(ctx, req, plan, []stream{{run: run, clip: partitionkey.Full()}}, at, out)
+	streams := []stream{{run: run, clip: partitionkey.Full()}}
+	if err := e.serve(ctx, req, plan, streams, at, out); err != nil || out.Continuation == "" || e.trailing {
+		return err
+	}
+	// As in the service, the page with the last row is the last one: other definitions
+	// may follow, but none that is a row.
+	next := *req
+	next.Continuation, next.MaxItems = out.Continuation, 1
+	if at, err = e.resume(&next, out.ParentRID, plan, ""); err != nil {
+		return err
+	}
+	var rest Feed
+	if err := e.serve(ctx, &next, plan, streams, at, &rest); err != nil {
+		return err
+	}
+	if len(rest.Rows) == 0 && rest.Continuation == "" {
+		out.Continuation = ""
+	}
+	return nil
 }

@@ -167,6 +167,9 @@ func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 		return err
 	}
 	budget := q.budget()
+	if plan.Buffered() {
+		budget.MaxItems = max(budget.MaxItems, q.engine.limits.PageItems)
+	}
 	if r := q.req.Resume; r != nil {
 		if budget.From, err = plan.Start(r, c.RID); err != nil {
 			return err

@@ -130,6 +130,15 @@ func (p *Plan) componentText(r ranking, i int) *sql.Select {
 	return &q
 }
 
+// Buffered reports whether the plan is of a text that [Plan.Describe] returns for rows in
+// the order of a score. Clients read all of its rows before they use one, and one SDK
+// reads only the first page.
+func (p *Plan) Buffered() bool {
+	q := p.query
+	return len(q.Items) == 3 && q.Items[1].Alias == "orderByItems" && q.Items[2].Alias == "payload" &&
+		len(q.OrderBy) > 0 && sortsByValue(q.OrderBy[0].Expr)
+}
+
 // scores returns the expressions by which the components rank. Greater is better.
 func (r ranking) scores() []sql.Expr {
 	list := make([]sql.Expr, len(r.components))
