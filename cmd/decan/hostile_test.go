@@ -29,7 +29,7 @@ type hostile struct {
 	few  bool // each uses a whole processor, so there are at most heavyMax of them
 }
 
-// hostiles are all kinds. Each returns at the latest when the server ends the connection.
+// hostiles are the kinds that speak HTTP/1.1 or nothing. Each returns at the latest when the server ends the connection.
 var hostiles = []hostile{
 	{"says nothing", func(conn net.Conn, _ *rand.Rand) { drain(conn) }, false},
 	{"announces a body", func(conn net.Conn, _ *rand.Rand) {
@@ -226,7 +226,8 @@ func TestHostile(t *testing.T) {
 	var counts [64]atomic.Int64
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for i, kind := range hostiles {
+	kinds := slices.Concat(hostiles, hostileStreams)
+	for i, kind := range kinds {
 		members := crowd
 		if kind.few {
 			members = min(crowd, heavyMax)
@@ -266,7 +267,7 @@ func TestHostile(t *testing.T) {
 	}
 	stop.Store(true)
 	wait.Wait()
-	for i, kind := range hostiles {
+	for i, kind := range kinds {
 		t.Logf("%-32s %d", kind.name, counts[i].Load())
 	}
 	if len(alone) < 10 || len(among) < 10 {

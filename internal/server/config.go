@@ -271,7 +271,7 @@ func isLoopback(listen string) bool {
 // certificates returns a function that supplies the certificate of the data
 // plane.
 func (c Config) certificates() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{alpnHTTP2, alpnHTTP1}}
 	if c.TLS.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
 		if err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -30,7 +31,9 @@ const pieceMin = 64 << 10
 // headFree is the length up to which the headers of a request do not count.
 const headFree = 16 << 10
 
-// connection is an accepted connection that ends slow clients.
+// connection is an accepted connection that ends slow clients. HTTP/1.1 uses all of
+// it; HTTP/2 has deadlines for each request instead of those for reading, see
+// [http2Conn].
 //
 // While a body arrives, each 64 KB of it must arrive within the timeout for reading,
 // and while an answer is sent, each 64 KB must be taken within the one for writing.
@@ -51,6 +54,11 @@ type connection struct {
 	read   int64        // bytes read in total
 	arrive atomic.Int64 // the value that read must reach before the deadline; 0 while no body arrives
 
+	streamed bool                 // HTTP/2; set before the connection is served
+	secure   *tls.ConnectionState // of an HTTP/2 connection over TLS
+	streams  atomic.Int32         // HTTP/2 requests in progress
+	ended    atomic.Bool          // Close was called
+
 	armed   atomic.Int64 // the write deadline by all.now; 0 if arm has not set it
 	foreign atomic.Bool  // another caller has set the write deadline
 }
@@ -62,6 +70,9 @@ func (c *connection) Read(p []byte) (int, error) {
 		c.read += int64(n)
 		if goal := c.arrive.Load(); goal > 0 && c.read >= goal {
 			c.expectBody()
+		}
+		if c.streamed {
+			return n, err
 		}
 		if c.head += n; c.head > headFree && c.state.Load() <= reading && !c.countHead() {
 			return 0, errHeadTooMuch
@@ -214,6 +225,7 @@ func (c *connection) CloseWrite() error {
 // Close ends the connection.
 func (c *connection) Close() error {
 	c.all.remove(c)
+	c.ended.Store(true)
 	c.forget()
 	return c.Conn.Close()
 }
@@ -225,6 +237,8 @@ func connectionOf(conn net.Conn) *connection {
 		return connectionOf(c.NetConn())
 	case *framedConn:
 		return c.connection
+	case *http2Conn:
+		return c.raw
 	case *peekedConn:
 		return c.connection
 	}
@@ -234,6 +248,10 @@ func connectionOf(conn net.Conn) *connection {
 // changed is the hook of net/http for the state of a connection.
 func changed(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
+	if c.streamed {
+		c.changedStreams(state)
+		return
+	}
 	switch state {
 	case http.StateActive:
 		if c.state.CompareAndSwap(quiet, reading) {
@@ -250,6 +268,18 @@ func changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
+// changedStreams is changed for HTTP/2: a connection is active while it has a
+// request in progress.
+func (c *connection) changedStreams(state http.ConnState) {
+	switch state {
+	case http.StateActive:
+		c.state.CompareAndSwap(quiet, busy)
+	case http.StateIdle:
+		c.since.Store(c.all.now())
+		c.state.CompareAndSwap(busy, quiet)
+	}
+}
+
 type connectionKey struct{}
 
 // withConnection is the hook of net/http that makes the context of a connection.
@@ -262,6 +292,10 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 func watched(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(hw http.ResponseWriter, hr *http.Request) {
 		c := hr.Context().Value(connectionKey{}).(*connection)
+		if c.streamed {
+			c.serveStream(handler, hw, hr)
+			return
+		}
 		if !c.state.CompareAndSwap(reading, busy) {
 			panic(http.ErrAbortHandler) // It is already closed.
 		}

@@ -189,6 +189,7 @@ type connectionMetrics struct {
 	refused   *prometheus.CounterVec
 	displaced *prometheus.CounterVec
 	slow      *prometheus.CounterVec
+	flooded   prometheus.Counter
 	open      *prometheus.Desc
 	ports     []*connections // set before the first scrape
 }
@@ -207,6 +208,10 @@ func newConnectionMetrics() *connectionMetrics {
 			Name: "decan_connections_slow_total",
 			Help: "Connections cut because the client sent a body or took an answer too slowly.",
 		}, []string{"direction"}),
+		flooded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_connections_flooded_total",
+			Help: "HTTP/2 connections cut because the client reset more than half of its requests.",
+		}),
 		open: prometheus.NewDesc("decan_connections_open", "Open connections.", []string{"port"}, nil),
 	}
 	for _, port := range []string{portData, portAdmin} {
@@ -235,6 +240,7 @@ func (m *connectionMetrics) Describe(to chan<- *prometheus.Desc) {
 	m.refused.Describe(to)
 	m.displaced.Describe(to)
 	m.slow.Describe(to)
+	m.flooded.Describe(to)
 	to <- m.open
 }
 
@@ -243,6 +249,7 @@ func (m *connectionMetrics) Collect(to chan<- prometheus.Metric) {
 	m.refused.Collect(to)
 	m.displaced.Collect(to)
 	m.slow.Collect(to)
+	m.flooded.Collect(to)
 	for _, s := range m.ports {
 		to <- prometheus.MustNewConstMetric(m.open, prometheus.GaugeValue, float64(s.count()), s.port)
 	}

@@ -114,7 +114,8 @@ func (l *mixedListener) sniff(c *connection) {
 	}
 }
 
-// speak waits for the first byte, and makes the handshake with TLS clients.
+// speak waits for the first bytes, makes the handshake with TLS clients, and tells
+// the version of HTTP.
 func (l *mixedListener) speak(c *connection) (net.Conn, error) {
 	c.SetReadDeadline(time.Now().Add(l.all.atMost(firstByteTimeout)))
 	reader := bufio.NewReaderSize(c, 16)
@@ -124,7 +125,16 @@ func (l *mixedListener) speak(c *connection) (net.Conn, error) {
 	}
 	plain := &peekedConn{connection: c, reader: reader}
 	if first[0] != recordTypeHandshake {
-		return plain, c.SetReadDeadline(time.Time{})
+		spoken := net.Conn(plain)
+		if first[0] == preface[0] {
+			if first, err = reader.Peek(prefaceMark); err != nil {
+				return nil, err
+			}
+		}
+		if string(first) == preface[:prefaceMark] {
+			spoken = newHTTP2Conn(plain, c, nil)
+		}
+		return spoken, c.SetReadDeadline(time.Time{})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.all.atMost(handshakeTimeout))
 	defer cancel()
@@ -132,7 +142,11 @@ func (l *mixedListener) speak(c *connection) (net.Conn, error) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
-	return secure, c.SetReadDeadline(time.Time{})
+	spoken := net.Conn(secure)
+	if state := secure.ConnectionState(); state.NegotiatedProtocol == alpnHTTP2 {
+		spoken = newHTTP2Conn(secure, c, &state)
+	}
+	return spoken, c.SetReadDeadline(time.Time{})
 }
 
 // Accept returns the next connection that has sent its first byte.

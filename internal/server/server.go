@@ -452,6 +452,8 @@ func (s *Server) openDoor(listener net.Listener, all *connections, handler http.
 			ReadHeaderTimeout: all.readTimeout,
 			IdleTimeout:       s.config.Clients.IdleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
+			Protocols:         spokenProtocols(),
+			HTTP2:             http2Config(),
 			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		},
 	}
