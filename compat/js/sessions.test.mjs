@@ -1,7 +1,7 @@
 // Session tokens and consistency levels with the JavaScript SDK. Run by ../run.sh.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { client, connect, create, databaseOf, refused } from "./server.mjs";
+import { client, connect, create, databaseOf, refused, watching } from "./server.mjs";
 
 const database = databaseOf("sessions");
 let container;
@@ -34,6 +34,22 @@ test("a client reads its own writes", async () => {
     await own.items.upsert({ id: "own", pk: `p${n}`, n });
     assert.equal((await own.item("own", `p${n}`).read()).resource.n, n);
   }
+});
+
+// F2: pages of several partitions have a list of tokens, which this SDK reads.
+test("a client reads its own writes after pages of several partitions", async () => {
+  const { seen, client: watched } = watching("x-ms-session-token", { consistencyLevel: "Session" });
+  const own = watched.database(database.id).container("c");
+  for (let round = 0; round < 3; round++) {
+    for (let n = 0; n < 12; n++) {
+      await own.items.upsert({ id: "mine", pk: `m${n}`, round });
+      const { resources } = await own.items.query(`SELECT VALUE c.round FROM c WHERE c.id = "mine" AND c.pk >= "m"`, { forceQueryPlan: false }).fetchAll();
+      assert.equal(resources.filter((one) => one === round).length, n + 1);
+      assert.equal((await own.item("mine", `m${n}`).read()).resource.round, round);
+    }
+    await own.items.readAll().fetchAll();
+  }
+  assert.ok(seen.some((token) => token?.split(",").length === 4), "the client sends the tokens of all partitions");
 });
 
 test("a token from the future is not served", async () => {

@@ -36,6 +36,19 @@ class Sessions(Case):
             own.upsert_item({"id": "own", "pk": f"p{n}", "n": n})
             self.assertEqual(own.read_item("own", f"p{n}")["n"], n)
 
+    def test_client_reads_its_own_writes_after_pages_of_several_partitions(self):
+        """F2: such a page has a list of tokens, which this SDK reads."""
+        own = self.seen_by("Session")
+        lists = 0
+        for n in range(3):
+            for key in range(12):
+                own.upsert_item({"id": "mine", "pk": f"m{key}", "n": n})
+                found = self.rows(own, "SELECT VALUE c.n FROM c WHERE c.id = 'mine'")
+                self.assertEqual(found.count(n), key + 1)
+                lists += "," in headers(own)["x-ms-session-token"]
+                self.assertEqual(own.read_item("mine", f"m{key}")["n"], n)
+        self.assertGreater(lists, 0)
+
     def test_token_from_the_future_is_not_served(self):
         token = self.write(0)
         partition, lsn = token.split("#")

@@ -86,7 +86,7 @@ func TestAttemptStartsClean(t *testing.T) {
 			if q.out.Continuation != want.Continuation {
 				t.Errorf("continuation %q, want %q", q.out.Continuation, want.Continuation)
 			}
-			if got := q.seen.token(); got != want.Session || q.out.LSN != want.LSN {
+			if got := q.seen.token(false); got != want.Session || q.out.LSN != want.LSN {
 				t.Errorf("session %q at %d, want %q at %d", got, q.out.LSN, want.Session, want.LSN)
 			}
 			got := []int64{q.out.Stats.Retrieved, q.out.Stats.Output, q.out.Stats.OutputBytes, q.out.Stats.Matched}

@@ -86,7 +86,7 @@ func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest
 	b := batch{engine: e, caller: caller, req: &req, meter: req.meter(false)}
 	err := b.run(ctx)
 	b.out.Charge = b.meter.Charge()
-	b.out.Session = b.seen.token()
+	b.out.Session = b.seen.token(req.SessionList)
 	return b.out, fail(err)
 }
 

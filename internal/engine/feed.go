@@ -57,7 +57,7 @@ func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) 
 		f.out.Rows = nil
 	}
 	slices.Sort(f.out.Partitions)
-	f.out.Session = f.seen.token()
+	f.out.Session = f.seen.token(req.SessionList)
 	f.out.Charge = throughput.AtLevel(f.meter.Charge(), f.how.level)
 	return f.out, fail(err)
 }

@@ -28,7 +28,7 @@ func (e *Engine) DeleteByKey(ctx context.Context, caller auth.Caller, req KeyReq
 	p := purge{engine: e, caller: caller, req: &req, meter: req.meter(false)}
 	err := p.run(ctx)
 	p.out.Charge = p.meter.Charge()
-	p.out.Session = p.seen.token()
+	p.out.Session = p.seen.token(req.SessionList)
 	return p.out, fail(err)
 }
 

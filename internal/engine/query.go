@@ -46,7 +46,7 @@ func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Act
 		q.job.operation = runningList
 	}
 	err := q.run(ctx, caller, action)
-	q.out.Session = q.seen.token()
+	q.out.Session = q.seen.token(req.SessionList)
 	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
 	slices.Sort(q.out.Partitions)
 	e.metrics.queries.Inc()

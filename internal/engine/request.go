@@ -60,6 +60,7 @@ type PartitionSize struct {
 type Options struct {
 	Session     string // session token as received, possibly a list of tokens; empty: none
 	Consistency string // requested level; empty: the account's
+	SessionList bool   // the client reads a session token that is a list, so that an answer of several partitions has all their tokens
 	IntendedRID string // RID of the container as the client knows it; another one is refused; empty: any
 
 	LowPriority bool  // served after other requests when throughput is short

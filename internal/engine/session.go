@@ -128,12 +128,16 @@ func (s *seen) reached(id resource.PartitionID, lsn resource.LSN) {
 	(*s)[at].lsn = max((*s)[at].lsn, lsn)
 }
 
-// token returns the session token of the page: the tokens of the partitions
-// joined by commas, as clients send them. Without partitions it is "". Tokens
-// beyond sessionBytesMax are left out, those of the greatest ids.
-func (s seen) token() string {
-	if len(s) == 1 {
-		return s[0].id.SessionToken(s[0].lsn)
+// token returns the session token of the page. Without partitions it is "". As in the
+// service it is the token of one partition: here that with the greatest id. With list
+// it has the tokens of all, joined by commas, as clients send them; those beyond
+// sessionBytesMax are left out, those of the greatest ids.
+func (s seen) token(list bool) string {
+	if len(s) == 0 {
+		return ""
+	}
+	if last := s[len(s)-1]; len(s) == 1 || !list {
+		return last.id.SessionToken(last.lsn)
 	}
 	var token []byte
 	for i, p := range s {

@@ -85,26 +85,27 @@ func TestSessionOfPage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		reached [][2]uint64
-		want    string
+		one     string
+		list    string
 	}{
-		{nil, ""},
-		{[][2]uint64{{7, 12}}, "7:-1#12"},
-		{[][2]uint64{{7, 12}, {7, 11}}, "7:-1#12"},
-		{[][2]uint64{{9, 1}, {7, 12}, {9, 3}, {0, 0}, {9, 2}}, "0:-1#0,7:-1#12,9:-1#3"},
+		{nil, "", ""},
+		{[][2]uint64{{7, 12}}, "7:-1#12", "7:-1#12"},
+		{[][2]uint64{{7, 12}, {7, 11}}, "7:-1#12", "7:-1#12"},
+		{[][2]uint64{{9, 1}, {7, 12}, {9, 3}, {0, 0}, {9, 2}}, "9:-1#3", "0:-1#0,7:-1#12,9:-1#3"},
 	} {
 		var s seen
 		for _, r := range c.reached {
 			s.reached(resource.PartitionID(r[0]), resource.LSN(r[1]))
 		}
-		if got := s.token(); got != c.want {
-			t.Errorf("%v: token %q, want %q", c.reached, got, c.want)
+		if one, list := s.token(false), s.token(true); one != c.one || list != c.list {
+			t.Errorf("%v: token %q and list %q, want %q and %q", c.reached, one, list, c.one, c.list)
 		}
 	}
 	var many seen
 	for id := range 1000 {
 		many.reached(resource.PartitionID(999-id), resource.LSN(1_000_000+999-id))
 	}
-	token := many.token()
+	token := many.token(true)
 	parsed, err := resource.ParseSession(token)
 	if err != nil {
 		t.Fatal(err)

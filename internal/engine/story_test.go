@@ -130,7 +130,7 @@ func (s *story) read(d *datadriven.TestData) {
 }
 
 func (s *story) options() engine.Options {
-	return engine.Options{Session: s.headers["session"], Consistency: s.headers["consistency"], IntendedRID: s.headers["intended"]}
+	return engine.Options{Session: s.headers["session"], SessionList: s.headers["session-list"] != "", Consistency: s.headers["consistency"], IntendedRID: s.headers["intended"]}
 }
 
 func (s *story) key(t *testing.T) *partitionkey.Key { return key(t, s.headers["key"]) }

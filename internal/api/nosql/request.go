@@ -271,6 +271,7 @@ func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 func (r *request) options() (engine.Options, error) {
 	opts := engine.Options{
 		Session:     r.header(headerGivenSession),
+		SessionList: readsSessionList(r.header(headerUserAgent)),
 		Consistency: r.header(headerConsistency),
 		IntendedRID: r.header(headerIntendedRID),
 	}
@@ -297,6 +298,13 @@ func (r *request) options() (engine.Options, error) {
 		return opts, status.BadRequest("The read consistency strategy %q is none of Eventual, Session, LatestCommitted and GlobalStrong.", strategy)
 	}
 	return opts, nil
+}
+
+// readsSessionList reports whether a client reads a session token that is a list. The
+// SDKs of JavaScript and Python do. Those of .NET and Java take it for one token with a
+// wrong LSN, and are refused with 404/1002 from then on.
+func readsSessionList(userAgent string) bool {
+	return strings.Contains(userAgent, "azure-cosmos-js/") || strings.Contains(userAgent, "azsdk-python-cosmos")
 }
 
 // spender returns who spends the throughput of the request.

@@ -13,6 +13,7 @@ import com.azure.cosmos.CosmosException;
 import com.azure.cosmos.GatewayConnectionConfig;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosItemRequestOptions;
+import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.PartitionKey;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.List;
@@ -34,6 +35,7 @@ final class Sessions {
     return Cosmos.run(endpoint, "sessions", (tests, database) -> {
       Sessions sessions = new Sessions(endpoint, database);
       tests.run("a client reads what another wrote, by its token", sessions::handedOver);
+      tests.run("a client reads its own writes after pages of several partitions", sessions::afterPages);
       tests.run("a token from the future is not served", sessions::future);
       tests.run("levels", sessions::levels);
     });
@@ -55,6 +57,22 @@ final class Sessions {
       as(ConsistencyLevel.SESSION, other -> equal(other.readItem("x", KEY,
           new CosmosItemRequestOptions().setSessionToken(token), JsonNode.class).getItem().get("n").asInt(), n));
     }
+  }
+
+  /** F2: this SDK reads one token, not a list. */
+  private void afterPages() {
+    as(ConsistencyLevel.SESSION, own -> {
+      for (int n = 0; n < 3; n++) {
+        for (int key = 0; key < 12; key++) {
+          own.upsertItem(object("id", "mine", "pk", "m" + key, "n", n));
+          String text = "SELECT * FROM c WHERE c.id = 'mine' AND c.n = " + n;
+          own.queryItems(text, new CosmosQueryRequestOptions(), JsonNode.class).iterableByPage()
+              .forEach(page -> check(!page.getSessionToken().contains(","), "one token: " + page.getSessionToken()));
+          equal(Cosmos.rows(own, text).size(), key + 1);
+          equal(own.readItem("mine", new PartitionKey("m" + key), JsonNode.class).getItem().get("n").asInt(), n);
+        }
+      }
+    });
   }
 
   private void future() {
