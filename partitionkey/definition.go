@@ -154,9 +154,9 @@ func (d Definition) None() Key {
 
 // Check returns nil if the key fits the definition: it has no more components
 // than there are paths, no fewer if full is true, and each component is within
-// its limits. Otherwise it returns an *Error; if the number of components is wrong,
-// its Mismatch is true, and Given and Levels are set. Point operations need a full key, queries and feeds
-// accept a prefix.
+// its limits. Otherwise it returns an *Error; if the number of components is wrong, its
+// Mismatch is true and Given and Levels are set. Point operations need a full key,
+// queries and feeds accept a prefix.
 func (d Definition) Check(key Key, full bool) error {
 	if n := key.Len(); n > len(d.Paths) {
 		return levelsError(n, len(d.Paths))
