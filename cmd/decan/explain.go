@@ -131,7 +131,7 @@ func (e *explanation) print(out io.Writer) error {
 	}
 	fmt.Fprintf(&b, "read         %s, %s of them found by the index\n", console.Counted(e.Retrieved, "document"), console.Grouped(e.Hits))
 	fmt.Fprintf(&b, "returned     %s\n", console.Counted(e.Returned, "row"))
-	fmt.Fprintf(&b, "charge       %.2f RU\n", e.Charge)
+	fmt.Fprintf(&b, "charge       %s\n", console.Units(e.Charge))
 	fmt.Fprintf(&b, "took         %.2f ms\n", e.Millis)
 	if e.Progress != nil {
 		fmt.Fprintf(&b, "The index is being rebuilt (%d %% done): until then the query reads documents instead of the new index.\n", *e.Progress)

@@ -75,7 +75,7 @@ func (p *Plan) Explain() *Step {
 	case len(q.OrderBy) > 0:
 		step = on("merge", "rows by key, equal ones by document", p.explainRows())
 	default:
-		step = on("merge", "partitions one behind the other", p.explainRows()) // words: clients may read this text
+		step = on("merge", "partitions in their range order", p.explainRows())
 	}
 	if p.limit >= 0 {
 		step = on("limit", countDetail("offset", p.offset)+", "+countDetail("limit", p.limit), step)

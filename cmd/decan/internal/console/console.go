@@ -2,8 +2,9 @@
 // their streams, how they write numbers, sizes and JSON, and how they show
 // progress.
 //
-// Commands write each number of things with [Counted] or [Grouped] and each size
-// with [Size], so that all tables use one format.
+// Commands write each number of things with [Counted] or [Grouped], each size with
+// [Size], request units with [Units] and durations with [Took], so that all tables
+// use one format.
 //
 // Page: docs/operating.md
 package console
@@ -65,6 +66,25 @@ func Grouped[N int | int64](n N) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// Units writes request units with two decimals: "1,234.50 RU".
+func Units(charge float64) string {
+	hundredths := int64(charge*100 + 0.5)
+	return fmt.Sprintf("%s.%02d RU", Grouped(hundredths/100), hundredths%100)
+}
+
+// Took writes a duration: in milliseconds below a second, otherwise in seconds,
+// minutes and hours.
+func Took(d time.Duration) string {
+	switch {
+	case d < 999500*time.Microsecond:
+		return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Minute-50*time.Millisecond: // it would be written as 60.0 s
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	default:
+		return d.Round(time.Second).String()
+	}
 }
 
 // Size writes a number of bytes with a unit, in powers of 1,024.

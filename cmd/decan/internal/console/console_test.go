@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMeter: the meter shows each tenth once if the output is not a terminal.
@@ -34,7 +35,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// TestNumbers shows how numbers, sizes and gauges are written.
+// TestNumbers shows how numbers, request units, durations, sizes and gauges are written.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ got, want string }{
@@ -43,6 +44,13 @@ func TestNumbers(t *testing.T) {
 		{Counted(1234, "document"), "1,234 documents"},
 		{Grouped(-1234567), "-1,234,567"},
 		{Grouped(-123), "-123"},
+		{Units(0), "0.00 RU"},
+		{Units(7.125), "7.13 RU"},
+		{Units(1234.5), "1,234.50 RU"},
+		{Took(13 * time.Millisecond), "13 ms"},
+		{Took(1260 * time.Millisecond), "1.3 s"},
+		{Took(59980 * time.Millisecond), "1m0s"},
+		{Took(2*time.Hour + 5*time.Second), "2h0m5s"},
 		{Size(0), "0 B"},
 		{Size(999), "999 B"},
 		{Size(1000), "1.0 KB"},

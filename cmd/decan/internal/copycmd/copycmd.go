@@ -296,7 +296,7 @@ func (j *job) print(out io.Writer) error {
 	if p.Decan.Removed > 0 {
 		fmt.Fprintf(&b, "removed      %s\n", console.Counted(p.Decan.Removed, "document"))
 	}
-	fmt.Fprintf(&b, "charge       %.2f RU in the source, %.2f RU in the destination\n", p.Decan.ReadCharge, p.Decan.WriteCharge)
+	fmt.Fprintf(&b, "charge       %s in the source, %s in the destination\n", console.Units(p.Decan.ReadCharge), console.Units(p.Decan.WriteCharge))
 	fmt.Fprintf(&b, "took         %s with %s\n", p.Duration, console.Counted(int64(p.Workers), "worker"))
 	if p.Error != nil {
 		fmt.Fprintf(&b, "faulted      %s\n", p.Error.Message)

@@ -123,13 +123,7 @@ func (a demoAnswer) cell() string {
 	if a.Missing > 0 {
 		mark = "*"
 	}
-	return fmt.Sprintf("%d of %d %10s%1s", a.Visited, a.Total, units(a.Charge), mark)
-}
-
-// units writes request units with two decimals and commas.
-func units(charge float64) string {
-	hundredths := int64(charge*100 + 0.5)
-	return fmt.Sprintf("%s.%02d", console.Grouped(hundredths/100), hundredths%100)
+	return fmt.Sprintf("%d of %d %10s%1s", a.Visited, a.Total, strings.TrimSuffix(console.Units(a.Charge), " RU"), mark)
 }
 
 // verdict explains the numbers in one line.

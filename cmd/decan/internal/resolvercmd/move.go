@@ -207,7 +207,7 @@ func summarize(out io.Writer, p azcosmos.Progress) error {
 
 // figures returns the counts of a move in one line.
 func figures(p azcosmos.Progress) string {
-	return fmt.Sprintf("%s copied, %s repaired, %s deleted, %.2f RU", console.Grouped(p.Copied), console.Grouped(p.Repaired), console.Grouped(p.Deleted), p.Charge)
+	return fmt.Sprintf("%s copied, %s repaired, %s deleted, %s", console.Grouped(p.Copied), console.Grouped(p.Repaired), console.Grouped(p.Deleted), console.Units(p.Charge))
 }
 
 // moveMeter shows the progress of a move: on a terminal as a bar that is redrawn,

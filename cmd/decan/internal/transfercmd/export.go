@@ -68,7 +68,7 @@ func (c *Export) Run(streams console.Streams) error {
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(streams.Err, "%s written, %.2f RU\n", console.Counted(ex.rows, "row"), ex.charge)
+	_, err = fmt.Fprintf(streams.Err, "%s written, %s\n", console.Counted(ex.rows, "row"), console.Units(ex.charge))
 	return err
 }
 
@@ -340,5 +340,5 @@ func (ex *exporter) show() {
 	if ex.total > 0 {
 		part = float64(ex.rows) / float64(ex.total)
 	}
-	ex.meter.Show(part, fmt.Sprintf("%s, %.0f RU", console.Counted(ex.rows, "row"), ex.charge))
+	ex.meter.Show(part, fmt.Sprintf("%s, %s", console.Counted(ex.rows, "row"), console.Units(ex.charge)))
 }

@@ -386,7 +386,7 @@ func (im *importer) tick() error {
 		if size := im.sizes.Load(); size > 0 {
 			part = float64(im.read.Load()) / float64(size)
 		}
-		im.meter.Show(part, fmt.Sprintf("%s, %.0f a second, %.0f RU", console.Counted(im.written, "document"), float64(im.written)/now.Sub(im.began).Seconds(), im.charge))
+		im.meter.Show(part, fmt.Sprintf("%s, %.0f a second, %s", console.Counted(im.written, "document"), float64(im.written)/now.Sub(im.began).Seconds(), console.Units(im.charge)))
 	}
 	im.mu.Unlock()
 	if !due {
@@ -411,7 +411,7 @@ func (im *importer) finish(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; %s written; to continue, %s", err, console.Counted(im.written, "document"), again)
 	}
 	took := time.Since(im.began)
-	_, err = fmt.Fprintf(im.streams.Out, "%s written in %s, %.2f RU\n", console.Counted(im.written, "document"), took.Round(time.Millisecond), im.charge)
+	_, err = fmt.Fprintf(im.streams.Out, "%s written in %s, %s\n", console.Counted(im.written, "document"), console.Took(took), console.Units(im.charge))
 	if err == nil && im.failed > 0 {
 		err = fmt.Errorf("%s could not be written", console.Counted(im.failed, "document"))
 	}
