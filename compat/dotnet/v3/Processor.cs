@@ -1,0 +1,159 @@
+using System.Collections.Concurrent;
+using Microsoft.Azure.Cosmos;
+using Newtonsoft.Json.Linq;
+using static Compat.Tests;
+
+namespace Compat;
+
+// The change feed processor: two instances that share leases, the estimator of their lag,
+// an instance that stops, and a start from the beginning.
+static class Processor
+{
+    const int Partitions = 4;
+
+    public static async Task Run(Tests tests)
+    {
+        Container source = await tests.Database.CreateContainerAsync(new ContainerProperties("source", "/pk"), Partitions * PartitionRUs);
+        Container leases = await tests.Database.CreateContainerAsync(new ContainerProperties("leases", "/id"));
+        var seen = new ConcurrentDictionary<string, ConcurrentQueue<int>>(); // versions of an item, by id
+        var busy = new ConcurrentDictionary<string, int>();                  // batches by instance
+        int estimated = -1;
+
+        async Task Write(int from, int to, int version)
+        {
+            for (int i = from; i < to; i++) await source.UpsertItemAsync(Item(new { id = $"{i}", pk = $"p{i % 40}", version }));
+        }
+        ChangeFeedProcessor Build(string instance) => source.GetChangeFeedProcessorBuilder<JObject>("work", (context, changes, cancellation) =>
+            {
+                busy.AddOrUpdate(instance, 1, (_, count) => count + 1);
+                Check(context.LeaseToken != null && context.Headers.RequestCharge > 0, "a batch has no lease or charge");
+                foreach (JObject change in changes) seen.GetOrAdd((string)change["id"], _ => new()).Enqueue((int)change["version"]);
+                return Task.CompletedTask;
+            })
+            .WithInstanceName(instance).WithLeaseContainer(leases).WithStartTime(DateTime.MinValue.ToUniversalTime())
+            .WithPollInterval(TimeSpan.FromMilliseconds(100)).WithMaxItems(10)
+            .WithLeaseConfiguration(acquireInterval: TimeSpan.FromMilliseconds(500), expirationInterval: TimeSpan.FromSeconds(6), renewInterval: TimeSpan.FromSeconds(1))
+            .Build();
+        bool Saw(int from, int to, int version) => Enumerable.Range(from, to - from).All(i => seen.TryGetValue($"{i}", out var versions) && versions.Contains(version));
+
+        await Write(0, 100, 1);
+        ChangeFeedProcessor first = Build("first"), second = Build("second");
+        ChangeFeedProcessor estimator = source.GetChangeFeedEstimatorBuilder("work", (lag, _) =>
+        {
+            estimated = (int)lag;
+            return Task.CompletedTask;
+        }, TimeSpan.FromMilliseconds(200)).WithLeaseContainer(leases).Build();
+        async Task<long> Lag()
+        {
+            using var states = source.GetChangeFeedEstimator("work", leases).GetCurrentStateIterator();
+            return (await Rows(states)).Sum(state => state.EstimatedLag);
+        }
+
+        await tests.Run("from the beginning, one instance has every item", async () =>
+        {
+            await first.StartAsync();
+            await Until(() => Saw(0, 100, 1), "one instance does not see every item");
+        });
+
+        await tests.Run("two instances share the leases, and see every later version", async () =>
+        {
+            await second.StartAsync();
+            await Until(async () => (await Owners(leases)).Count == 2, "the second instance gets no lease");
+            Equal((await Owners(leases)).Values.Sum(), Partitions);
+            await Write(50, 150, 2);
+            await Until(() => Saw(50, 150, 2), "two instances do not see every item");
+            Check(busy.GetValueOrDefault("second") > 0, "the second instance was given nothing");
+        });
+
+        await tests.Run("the estimator reports no lag when everything was handled", async () =>
+        {
+            await Until(async () => await Lag() == 0, "the lag does not become 0");
+            await estimator.StartAsync();
+            await Until(() => estimated == 0, "the estimator does not report 0");
+        });
+
+        await tests.Run("an instance that stops leaves its leases to the other", async () =>
+        {
+            await first.StopAsync();
+            await Until(async () => (await Owners(leases)).GetValueOrDefault("second") == Partitions, "the second instance does not take the leases");
+            await Write(0, 150, 3);
+            await Until(() => Saw(0, 150, 3), "the second instance does not see every item");
+        });
+
+        await tests.Run("the lag is what is unread when no instance runs", async () =>
+        {
+            await Until(async () => await Lag() == 0, "the lag does not become 0");
+            await second.StopAsync();
+            await Write(0, 30, 4);
+            Equal(await Lag(), 30);
+            await Until(() => estimated == 30, "the estimator does not report 30");
+            await estimator.StopAsync();
+        });
+
+        await tests.Run("a new instance continues, and versions of an item come in order", async () =>
+        {
+            ChangeFeedProcessor third = Build("third");
+            await third.StartAsync();
+            await Until(() => Saw(0, 30, 4), "the third instance does not see what is new");
+            await third.StopAsync();
+            // A batch may come twice, so only the first time of each version counts.
+            foreach (var (id, versions) in seen) Equal(versions.Distinct(), versions.Distinct().Order(), $"the versions of {id}");
+        });
+
+#if NEWEST
+        await AllVersions(tests, leases);
+#endif
+    }
+
+    // Owners counts the leases of each instance.
+    static async Task<Dictionary<string, int>> Owners(Container leases)
+    {
+        var owners = await Rows<string>(leases, "SELECT VALUE c.Owner FROM c WHERE IS_STRING(c.Owner) AND NOT CONTAINS(c.id, '.info') AND NOT CONTAINS(c.id, '.lock')");
+        return owners.GroupBy(owner => owner).ToDictionary(group => group.Key, group => group.Count());
+    }
+
+    static Task Until(Func<bool> condition, string trouble) => Until(() => Task.FromResult(condition()), trouble);
+
+    static async Task Until(Func<Task<bool>> condition, string trouble)
+    {
+        for (int i = 0; i < 400; i++)
+        {
+            if (await condition()) return;
+            await Task.Delay(100);
+        }
+        Check(false, trouble);
+    }
+
+#if NEWEST
+    static async Task AllVersions(Tests tests, Container leases)
+    {
+        var properties = new ContainerProperties("versions", "/pk");
+        properties.ChangeFeedPolicy.FullFidelityRetention = TimeSpan.FromMinutes(10);
+        Container source = await tests.Database.CreateContainerAsync(properties, Partitions * PartitionRUs);
+
+        await tests.Run("all versions and deletes reach a handler", async () =>
+        {
+            var seen = new ConcurrentQueue<string>();
+            ChangeFeedProcessor processor = source.GetChangeFeedProcessorBuilderWithAllVersionsAndDeletes<ChangeFeed.Doc>("versions", (context, changes, cancellation) =>
+                {
+                    foreach (var change in changes) seen.Enqueue(change.Metadata.OperationType == ChangeFeedOperationType.Delete ? "deleted" : $"{change.Current.id} {change.Current.n}");
+                    return Task.CompletedTask;
+                })
+                .WithInstanceName("only").WithLeaseContainer(leases).WithPollInterval(TimeSpan.FromMilliseconds(100)).Build();
+            await processor.StartAsync();
+            // It starts at the time of its first request, so the first item is written until it comes.
+            for (int i = 0; i < 100 && seen.IsEmpty; i++)
+            {
+                await source.UpsertItemAsync(new ChangeFeed.Doc("0", "a", 0));
+                await Task.Delay(100);
+            }
+            await source.CreateItemAsync(new ChangeFeed.Doc("1", "a", 1));
+            await source.UpsertItemAsync(new ChangeFeed.Doc("1", "a", 2));
+            await source.DeleteItemAsync<ChangeFeed.Doc>("1", new PartitionKey("a"));
+            await Until(() => seen.Contains("deleted"), "the handler does not get the delete");
+            Equal(seen.Where(change => change != "0 0"), ["1 1", "1 2", "deleted"]);
+            await processor.StopAsync();
+        });
+    }
+#endif
+}
