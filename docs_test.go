@@ -333,3 +333,54 @@ func TestVersion(t *testing.T) {
 		t.Errorf("cmd/decan has %q, CHANGELOG.md begins with %q", version, entry)
 	}
 }
+
+// TestClientTable checks that docs/clients.md has each version of an SDK that compat/
+// runs, with its release date (S94, S198), says what is true of Python (S96), lists the
+// connectors (S97), and says where users of another client ask (S93).
+func TestClientTable(t *testing.T) {
+	text, err := os.ReadFile("docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	read := func(file, pattern string) []string {
+		t.Helper()
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var versions []string
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(source), -1) {
+			versions = append(versions, strings.Fields(match[1])...)
+		}
+		if len(versions) == 0 {
+			t.Fatalf("%s has no version after %s", file, pattern)
+		}
+		return versions
+	}
+	for sdk, versions := range map[string][]string{
+		"NuGet `Microsoft.Azure.Cosmos`":              read("compat/run.sh", `run_csharp v3 ([0-9.]+)`),
+		"NuGet `Microsoft.Azure.DocumentDB.Core`":     read("compat/dotnet/v2/v2.csproj", `DocumentDB.Core" Version="([0-9.]+)`),
+		"Maven `com.azure:azure-cosmos`":              read("compat/run.sh", `java_versions="([^"]+)"`),
+		"npm `@azure/cosmos`":                         read("compat/js/package.json", `(?:"@azure/cosmos": "|npm:@azure/cosmos@)([0-9.]+)`),
+		"PyPI `azure-cosmos`":                         append(read("compat/py/requirements-oldest.txt", `azure-cosmos==([0-9.]+)`), read("compat/py/requirements-newest.txt", `azure-cosmos==([0-9.]+)`)...),
+		"`github.com/Azure/azure-sdk-for-go/sdk/data": read("compat/go/go.mod", `sdk/data/azcosmos v([0-9.]+)`),
+	} {
+		_, after, found := strings.Cut(page, "| "+sdk)
+		row, _, _ := strings.Cut(after, "\n")
+		if !found {
+			t.Errorf("docs/clients.md has no row for %s", sdk)
+		}
+		for _, version := range versions {
+			dated := regexp.MustCompile(`\b` + regexp.QuoteMeta(version) + ` \(([0-9]{4}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]+ [0-9]{4})\)`)
+			if !dated.MatchString(row) {
+				t.Errorf("docs/clients.md: the row of %s lacks %s with its release date", sdk, version)
+			}
+		}
+	}
+	for _, want := range []string{"from 4.6.0 on it does", "| Azure Data Factory", "/decan/issues"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("docs/clients.md lacks %q", want)
+		}
+	}
+}

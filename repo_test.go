@@ -347,8 +347,8 @@ func TestReadmePrograms(t *testing.T) {
 	}
 	marker := regexp.MustCompile("(?s)<!-- copied from ([^ ]+) -->\n```[a-z]*\n(.*?)```")
 	found := marker.FindAllSubmatch(readme, -1)
-	if len(found) < 2 {
-		t.Fatalf("README.md copies %d programs, want the Go one and the JavaScript one", len(found))
+	if len(found) < 3 {
+		t.Fatalf("README.md copies %d programs, want those in Go, JavaScript and C#", len(found))
 	}
 	for _, match := range found {
 		source, err := os.ReadFile(string(match[1]))

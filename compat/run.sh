@@ -2,15 +2,18 @@
 # Runs the official SDKs against a decan built from this tree: what an application
 # does (the scenario of a first user, the change feed, writes, scripts, access,
 # sessions, what the SDKs' samples manage) and the queries of queries.json with the
-# JavaScript, Python and Java SDKs, each at its newest version and at the oldest that
-# knows hierarchical partition keys (S91, S95), Python's asynchronous clients too, the
-# scenario, the change feed and the SDK's examples with the Go SDK, the programs of the
-# README, all four SDKs while partitions split, Java's change feed processor while they
-# split and merge, and the emulator tests that ship inside the Go SDK. Needs Go,
-# Node.js, Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903
-# of this machine free; the .NET programs run where dotnet is installed or CSRUN names a
-# program that runs C# files, and are left out, with a line, elsewhere. The SDKs come through npm, pip and Maven as they are configured
-# here; what these have cached is not fetched again.
+# JavaScript, Python, Java and .NET SDKs, each at its newest version and at the oldest
+# that knows hierarchical partition keys (S91, S95; of .NET an early one), Python's
+# asynchronous clients too, an older .NET SDK and DocumentClient, the scenario, the
+# change feed and the SDK's examples with the Go SDK, the programs of the README, four
+# SDKs while partitions split, Java's change feed processor while they split and merge,
+# and the emulator tests that ship inside the Go SDK. Needs Go, Node.js, Python 3 with
+# venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of this machine free.
+# The C# programs run where dotnet (10 or later) is installed or CSRUN names a program
+# that compiles and runs C# files (its arguments: --set with the package and its
+# version, --define NAME, the files, --, the arguments of the program); elsewhere they
+# are left out, with a line. The SDKs come through npm, pip, Maven and NuGet as they are
+# configured here; what these have cached is not fetched again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -193,14 +196,40 @@ split_processor() {
 	return $failed
 }
 
-run_dotnet() { # with dotnet, or with the program that CSRUN names
-	if [ -n "${CSRUN-}" ]; then
-		"$CSRUN" compat/dotnet/paging.cs -- $http
-	elif command -v dotnet >/dev/null; then
-		dotnet run --project compat/dotnet --artifacts-path "$work/dotnet" -- $http
-	else
-		echo "not run: there is neither dotnet nor CSRUN"
+run_csharp() { # run_csharp PROJECT VERSION ARGUMENTS...: with dotnet, or with the program that CSRUN names
+	local project=$1 version=$2 package=cosmos names=()
+	shift 2
+	if [ -z "${CSRUN-}" ]; then
+		dotnet build --nologo --verbosity quiet --artifacts-path "$work/dotnet/$version" -p:CosmosVersion="$version" "compat/dotnet/$project"
+		SSL_CERT_FILE=$ca dotnet "$work/dotnet/$version/bin/$project/debug/$project.dll" "$@"
+		return
 	fi
+	case $project-$version in
+	v2-*) package=documentdb ;;
+	v3-3.64.0) names=(--define HIERARCHICAL --define NEWEST) ;;
+	v3-3.37.0) names=(--define HIERARCHICAL) ;;
+	esac
+	SSL_CERT_FILE=$ca "$CSRUN" --set "$package-$version" "${names[@]}" compat/dotnet/"$project"/*.cs -- "$@"
+}
+
+run_dotnet() {
+	local failed=0
+	if [ -z "${CSRUN-}" ] && ! command -v dotnet >/dev/null; then
+		echo "not run: there is neither dotnet nor CSRUN"
+		return
+	fi
+	export DECAN_ANSWERS=$answers
+	run_csharp readme 3.64.0 >"$work/readme-dotnet.log" || failed=1
+	diff - "$work/readme-dotnet.log" <<-'END' || failed=1
+		read for 1 RU: 12 minutes
+		tenant Contoso: Alice, 12 minutes
+	END
+	run_csharp v2 2.11.6 $http || failed=1
+	run_csharp v3 3.27.2 $http || failed=1
+	run_csharp v3 3.37.0 $http || failed=1
+	run_csharp v3 3.64.0 $https || failed=1
+	run_csharp v3 3.64.0 $http paging writes changefeed || failed=1
+	return $failed
 }
 
 run_dotnet_sessions() { # .NET 3 and the older DocumentClient, each a project of its own

@@ -69,17 +69,32 @@ static class Hierarchy
             }
         });
 
-        await tests.Run("S80 S82 S83 the sample item, with the key taken from it and given by hand", async () =>
+        // S192: two versions of the documentation have two user ids in their sample item.
+        foreach (string user in new[] { "8411f20f-be3e-416a-a3e7-dcd5a3c1f28b", "00aa00aa-bb11-cc22-dd33-44ee44ee44ee" })
         {
-            var item = new UserSession { id = "f7da01b0-090b-41d2-8416-dacae09fbb4a", TenantId = "Adventure", UserId = "8411f20f-be3e-416a-a3e7-dcd5a3c1f28b", SessionId = "0000-11-0000-1111" };
-            ItemResponse<UserSession> created = await container.CreateItemAsync(item);
-            Equal(created.StatusCode, HttpStatusCode.Created);
-            await Refused(HttpStatusCode.Conflict, () => container.CreateItemAsync(item, KeyOf(item)));
-            Equal((await container.ReadItemAsync<UserSession>(item.id, KeyOf(item))).Resource, item);
-            await container.DeleteItemAsync<UserSession>(item.id, KeyOf(item));
-            Equal((await container.CreateItemAsync(item, KeyOf(item))).Resource, item);
-            await container.DeleteItemAsync<UserSession>(item.id, KeyOf(item));
-        });
+            await tests.Run($"S80 S82 S83 S191 the samples with user {user}, with the key taken from the item and given by hand", async () =>
+            {
+                var item = new UserSession { id = "f7da01b0-090b-41d2-8416-dacae09fbb4a", TenantId = "Adventure", UserId = user, SessionId = "0000-11-0000-1111" };
+                ItemResponse<UserSession> created = await container.CreateItemAsync(item);
+                Equal(created.StatusCode, HttpStatusCode.Created);
+                await Refused(HttpStatusCode.Conflict, () => container.CreateItemAsync(item, KeyOf(item)));
+                Equal((await container.ReadItemAsync<UserSession>(item.id, KeyOf(item))).Resource, item);
+                await container.DeleteItemAsync<UserSession>(item.id, KeyOf(item));
+                Equal((await container.CreateItemAsync(item, KeyOf(item))).Resource, item);
+
+                QueryDefinition query = new QueryDefinition("SELECT * FROM c WHERE c.TenantId = @tenant-id AND c.UserId = @user-id AND c.SessionId = @session-id")
+                    .WithParameter("@tenant-id", "Adventure").WithParameter("@user-id", user).WithParameter("@session-id", "0000-11-0000-1111");
+                var found = new List<UserSession>();
+                using FeedIterator<UserSession> results = container.GetItemQueryIterator<UserSession>(query);
+                while (results.HasMoreResults)
+                {
+                    FeedResponse<UserSession> page = await results.ReadNextAsync();
+                    foreach (UserSession result in page) found.Add(result);
+                }
+                Equal(found, [item]);
+                await container.DeleteItemAsync<UserSession>(item.id, KeyOf(item));
+            });
+        }
 
         await tests.Run("S85 a key by hand has to be the item's", async () =>
         {
