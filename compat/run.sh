@@ -232,22 +232,6 @@ run_dotnet() {
 	return $failed
 }
 
-run_dotnet_sessions() { # .NET 3 and the older DocumentClient, each a project of its own
-	local version
-	if [ -n "${CSRUN-}" ]; then
-		for version in 3.64.0 3.37.0 3.27.2; do
-			"$CSRUN" --set "cosmos-$version" compat/dotnet/sessions/v3/sessions.cs -- $http
-		done
-		"$CSRUN" --set documentdb-2.11.6 compat/dotnet/sessions/v2/sessions.cs -- $http
-	elif command -v dotnet >/dev/null; then
-		for version in v3 v2; do
-			dotnet run --project "compat/dotnet/sessions/$version" --artifacts-path "$work/dotnet-$version" -- $http
-		done
-	else
-		echo "not run: there is neither dotnet nor CSRUN"
-	fi
-}
-
 certify() { # certify NAME: has the clients trust the server of that name
 	"$work/decan" cert --data "$work/$1" --out "$ca" 2>/dev/null
 	rm -f "$trust"
@@ -275,7 +259,6 @@ start python run_python
 start python-aio run_python_aio
 start java run_java
 start dotnet run_dotnet
-start dotnet-sessions run_dotnet_sessions
 finish
 [ -z "${refused-}" ]
 stop
