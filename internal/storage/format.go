@@ -136,7 +136,7 @@ func newDirectories(files vfs.FS) *directories {
 
 // make creates dir and its missing parents.
 func (d *directories) make(dir string) error {
-	var unsure []string
+	var unknown []string
 	for at := dir; ; {
 		_, err := d.files.Stat(at)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -150,13 +150,13 @@ func (d *directories) make(dir string) error {
 		if parent == at {
 			break
 		}
-		unsure = append(unsure, at)
+		unknown = append(unknown, at)
 		at = parent
 	}
 	if err := d.files.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, at := range unsure {
+	for _, at := range unknown {
 		err := syncDir(d.files, d.files.PathDir(at))
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
