@@ -247,7 +247,7 @@ func (d *drawn) policy() policy {
 	}
 	p.text = fmt.Sprintf(`{"includedPaths":[%s],"excludedPaths":[%s],"compositeIndexes":[%s]%s%s%s}`,
 		paths(included), paths(excluded), compositeText(p.composite),
-		d.one("", `,"spatialIndexes":[{"path":"/loc/*"}]`), d.one("", `,"fullTextIndexes":[{"path":"/s"}]`), d.one("", "", `,"vectorIndexes":[{"path":"/v","type":"flat"}]`))
+		d.one("", `,"spatialIndexes":[{"path":"/loc/*","types":["Point","LineString","Polygon","MultiPolygon"]}]`), d.one("", `,"fullTextIndexes":[{"path":"/s"}]`), d.one("", "", `,"vectorIndexes":[{"path":"/v","type":"flat"}]`))
 	return p
 }
 

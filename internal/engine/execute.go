@@ -98,6 +98,9 @@ func (e *Engine) program(ctx context.Context, c *catalog.Container, kind resourc
 		return nil, errNoScripts()
 	}
 	definition, err := locateScript(c, kind, name)
+	if body, system := script.System(name); err != nil && system && kind == resource.Procedure {
+		return e.programs.compiled(ctx, e.scripts, script.Procedure, resource.Script{ID: name, RID: resource.RID(name), Body: body})
+	}
 	if err != nil {
 		return nil, err
 	}

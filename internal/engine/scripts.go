@@ -20,26 +20,66 @@ type ScriptRequest struct {
 	Kind        resource.ScriptKind
 	Link        Link          // of the container
 	Script      string        // its id, or the text of its RID; empty for Create
-	Body        value.Value   // Create and Replace
-	IfMatch     resource.ETag // Replace and Delete
+	Body        value.Value   // Create, Upsert and Replace
+	IfMatch     resource.ETag // Replace, Upsert and Delete
 	IfNoneMatch resource.ETag // Read: answer status.CodeNotModified when it is current
 }
 
 // CreateScript creates a script. The error is 400 if its body is not JavaScript,
 // 409 if the id is taken, and 403 if the container has as many of the kind as it
-// may.
+// may. A stored procedure is not refused for its body: as in the service, only a
+// run of it fails.
 func (e *Engine) CreateScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
 	return e.defineScript(caller, auth.Create, &req, func(c *catalog.Container, out *Resource) error {
 		parsed, err := e.parseScript(ctx, req.Kind, req.Body)
 		if err != nil {
 			return err
 		}
-		view, err := e.catalog.Commit(ctx, catalog.CreateScript{Container: c.RID, Kind: req.Kind, Script: parsed})
+		return e.createScript(ctx, c, req.Kind, parsed, out)
+	})
+}
+
+// UpsertScript creates a script, or replaces the one with its id. created reports
+// which. The errors are those of CreateScript except 409.
+func (e *Engine) UpsertScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (res Resource, created bool, err error) {
+	res, err = e.defineScript(caller, auth.Upsert, &req, func(c *catalog.Container, out *Resource) error {
+		parsed, err := e.parseScript(ctx, req.Kind, req.Body)
 		if err != nil {
 			return err
 		}
-		return out.committed(view, c.RID, req.Kind, parsed.ID)
+		created, err = upsert(
+			func() (found resource.Script, exists bool) {
+				if now, ok := e.catalog.View().ContainerByRID(c.RID); ok {
+					found, exists = now.Scripts(req.Kind).Get(parsed.ID)
+				}
+				return found, exists
+			},
+			func() error { return e.createScript(ctx, c, req.Kind, parsed, out) },
+			func(old resource.Script) error { return e.replaceScript(ctx, c, old, parsed, req, out) },
+		)
+		return err
 	})
+	return res, created, err
+}
+
+func (e *Engine) createScript(ctx context.Context, c *catalog.Container, kind resource.ScriptKind, parsed resource.Script, out *Resource) error {
+	view, err := e.catalog.Commit(ctx, catalog.CreateScript{Container: c.RID, Kind: kind, Script: parsed})
+	if err != nil {
+		return err
+	}
+	return out.committed(view, c.RID, kind, parsed.ID)
+}
+
+func (e *Engine) replaceScript(ctx context.Context, c *catalog.Container, old, parsed resource.Script, req ScriptRequest, out *Resource) error {
+	if err := matches(req.IfMatch, old.ETag); err != nil {
+		return err
+	}
+	parsed.RID = old.RID
+	view, err := e.catalog.Commit(ctx, catalog.ReplaceScript{Script: parsed, Expect: req.IfMatch})
+	if err != nil {
+		return err
+	}
+	return out.committed(view, c.RID, req.Kind, parsed.ID)
 }
 
 // ReadScript returns the definition of a script.
@@ -65,19 +105,11 @@ func (e *Engine) ReplaceScript(ctx context.Context, caller auth.Caller, req Scri
 		if err != nil {
 			return err
 		}
-		if err := matches(req.IfMatch, old.ETag); err != nil {
-			return err
-		}
 		parsed, err := e.parseScript(ctx, req.Kind, req.Body)
 		if err != nil {
 			return err
 		}
-		parsed.RID = old.RID
-		view, err := e.catalog.Commit(ctx, catalog.ReplaceScript{Script: parsed, Expect: req.IfMatch})
-		if err != nil {
-			return err
-		}
-		return out.committed(view, c.RID, req.Kind, parsed.ID)
+		return e.replaceScript(ctx, c, old, parsed, req, out)
 	})
 }
 
@@ -140,7 +172,8 @@ func (e *Engine) defineScript(caller auth.Caller, action auth.Action, req *Scrip
 	return out, fail(err)
 }
 
-// parseScript reads a definition, and checks that its body compiles.
+// parseScript reads a definition, and checks that its body compiles, except that of
+// a stored procedure.
 func (e *Engine) parseScript(ctx context.Context, kind resource.ScriptKind, body value.Value) (resource.Script, error) {
 	parsed, err := resource.ParseScript(kind, body)
 	if err != nil {
@@ -150,6 +183,9 @@ func (e *Engine) parseScript(ctx context.Context, kind resource.ScriptKind, body
 		return parsed, errNoScripts()
 	}
 	_, err = e.scripts.Compile(ctx, programKind(kind, parsed), parsed.ID, parsed.Body)
+	if kind == resource.Procedure && status.SubOf(err) == status.SubScriptCompile {
+		err = nil
+	}
 	return parsed, err
 }
 
@@ -239,17 +275,23 @@ type compiledScript struct {
 // programsMax bounds the cache. A full cache is emptied.
 const programsMax = 1024
 
-// get returns a compiled script. It compiles without the lock, so two requests
-// may compile the same script; the later result stays.
+// get returns a compiled script of a container.
 func (p *programs) get(ctx context.Context, runner *script.Runner, f resource.Script) (*script.Program, error) {
 	kind, _ := f.RID.ScriptKind()
+	return p.compiled(ctx, runner, programKind(kind, f), f)
+}
+
+// compiled returns a script that is compiled as a kind. Procedures of the system
+// have their name as RID. It compiles without the lock, so two requests may compile
+// the same script; the later result stays.
+func (p *programs) compiled(ctx context.Context, runner *script.Runner, kind script.Kind, f resource.Script) (*script.Program, error) {
 	p.mu.Lock()
 	kept, ok := p.byRID[f.RID]
 	p.mu.Unlock()
 	if ok && kept.etag == f.ETag {
 		return kept.program, nil
 	}
-	program, err := runner.Compile(ctx, programKind(kind, f), f.ID, f.Body)
+	program, err := runner.Compile(ctx, kind, f.ID, f.Body)
 	if err != nil {
 		return nil, err
 	}

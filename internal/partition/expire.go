@@ -19,13 +19,22 @@ import (
 // the container's default. From that second on no call finds it, because each compares
 // the clock. Expire deletes it later.
 
-// validTTL refuses an invalid time to live, if documents of the container can expire.
+// validTTL refuses an invalid time to live. A container whose documents cannot
+// expire accepts what is no number of seconds: such a property has another purpose.
 func (p *Partition) validTTL(doc value.Value) error {
-	if _, valid := layout.TTLOf(doc); valid || p.config.Container().DefaultTTL == 0 {
+	if _, valid := layout.TTLOf(doc); valid {
 		return nil
 	}
-	return status.BadRequest("The value of 'ttl' of the document is not valid. It must be -1 or a positive integer of at most %d.", resource.TTLMax)
+	given := doc.Get("ttl")
+	if n, whole := given.Int64(); p.config.Container().DefaultTTL == 0 && (!whole || n > 0) {
+		return nil
+	}
+	return status.BadRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer value less than or equal to '%d', or -1 for no expiry.",
+		status.Clip(given.JSON(), ttlCharsShown), resource.TTLMax)
 }
+
+// ttlCharsShown is how much of an invalid time to live a message shows.
+const ttlCharsShown = 32
 
 // ExpireMax is the greatest number of documents that one call of [Partition.Expire]
 // deletes.

@@ -208,12 +208,10 @@ func parseSpatialIndex(item value.Value) (s SpatialIndex, place string, err erro
 		return s, "", err
 	}
 	types := item.Get("types")
-	switch types.Kind() {
-	case value.KindUndefined, value.KindNull:
-		s.Types = slices.Clone(spatialTypes)
-	case value.KindArray:
-		s.Types = make([]string, 0, len(spatialTypes))
-	default:
+	switch {
+	case isNull(types):
+		return s, "", status.BadRequest("The spatial index of the path '%s' has no 'types'. Name some of %s.", clip(s.Path), strings.Join(spatialTypes, ", "))
+	case types.Kind() != value.KindArray:
 		return s, "", status.BadRequest("The property 'types' of the spatial index of the path '%s' is %s. It must be an array.", clip(s.Path), nameOf(types.Kind()))
 	}
 	for _, t := range types.Items() {

@@ -145,8 +145,9 @@ type Throughput struct {
 // Upgrade says by how much an autoscale maximum rises by itself when it is too
 // low. The zero value lets it follow the stored data only.
 type Upgrade struct {
-	Percent int  `json:"percent,omitempty"` // 1 to UpgradeMax; zero for no policy
+	Percent int  `json:"percent,omitempty"` // up to UpgradeMax
 	Off     bool `json:"off,omitempty"`     // the policy is kept but disabled
+	Zero    bool `json:"zero,omitempty"`    // there is a policy, of zero percent, which clients read back
 }
 
 // Share is the part of a throughput that one physical partition has.

@@ -40,6 +40,9 @@ func (c *Container) parseSettings(body value.Value) error {
 	if view := body.Get("materializedViewDefinition"); !isNull(view) {
 		return status.Unsupported("A materialized view (materializedViewDefinition)")
 	}
+	if schema := body.Get("schemaPolicy"); !isNull(schema) {
+		return status.Unsupported("A schema for the rows of a container (schemaPolicy)")
+	}
 	settings := []value.Member{
 		{Name: "uniqueKeyPolicy", Value: uniqueKeysValue(c.UniqueKeys)},
 		{Name: "conflictResolutionPolicy", Value: conflict},

@@ -353,10 +353,8 @@ func ParsePartitionID(id value.Value) (PartitionID, error) {
 
 func (t Throughput) replaceMax(settings value.Value, limits Limits) (Throughput, error) {
 	var err error
-	if policy := settings.Get("autoUpgradePolicy"); policy.IsDefined() {
-		if t.Upgrade, err = ParseUpgrade(policy); err != nil {
-			return Throughput{}, err
-		}
+	if t.Upgrade, err = ParseUpgrade(settings.Get("autoUpgradePolicy")); err != nil {
+		return Throughput{}, err
 	}
 	n, ok := settings.Get("maxThroughput").Int64()
 	if !ok {
@@ -367,8 +365,8 @@ func (t Throughput) replaceMax(settings value.Value, limits Limits) (Throughput,
 }
 
 // ParseUpgrade parses the upgrade policy of an autoscale maximum, such as
-// {"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}. Undefined, null
-// and zero percent mean no policy. Errors are status 400.
+// {"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}. Undefined and null
+// mean no policy. Errors are status 400.
 func ParseUpgrade(policy value.Value) (Upgrade, error) {
 	rule, err := memberObject(policy, "autoUpgradePolicy", "throughputPolicy")
 	if err != nil {
@@ -385,10 +383,7 @@ func ParseUpgrade(policy value.Value) (Upgrade, error) {
 	if !whole || percent < 0 || percent > UpgradeMax {
 		return Upgrade{}, status.BadRequest("The incrementPercent %s of the upgrade policy is not one of 0 to %d.", clip(increment.String()), UpgradeMax)
 	}
-	if percent == 0 {
-		return Upgrade{}, nil
-	}
-	return Upgrade{Percent: int(percent), Off: !isNull(enabled) && !enabled.Bool()}, nil
+	return Upgrade{Percent: int(percent), Off: !isNull(enabled) && !enabled.Bool(), Zero: percent == 0}, nil
 }
 
 // memberObject returns a member of a value; name is the value's own name. Both
@@ -488,7 +483,7 @@ func (t Throughput) with(further ...value.Member) value.Value {
 	}
 	if t.IsAutoscale() {
 		settings := []value.Member{{Name: "maxThroughput", Value: value.Int(int64(t.Max))}}
-		if t.Upgrade.Percent > 0 {
+		if t.Upgrade.Percent > 0 || t.Upgrade.Zero {
 			settings = append(settings, t.Upgrade.member())
 		}
 		content = append(content, value.Member{Name: "offerAutopilotSettings", Value: value.Object(settings)})

@@ -30,18 +30,21 @@ const (
 	opFunctionCreate
 	opFunctionRead
 	opFunctionReplace
+	opFunctionUpsert
 	opFunctionDelete
 	opFunctionList
 	opFunctionQuery
 	opTriggerCreate
 	opTriggerRead
 	opTriggerReplace
+	opTriggerUpsert
 	opTriggerDelete
 	opTriggerList
 	opTriggerQuery
 	opProcedureCreate
 	opProcedureRead
 	opProcedureReplace
+	opProcedureUpsert
 	opProcedureDelete
 	opProcedureList
 	opProcedureQuery
@@ -99,18 +102,21 @@ var operationNames = [operations]string{
 	opContainerQuery:    "container_query",
 	opFunctionCreate:    "function_create",
 	opFunctionRead:      "function_read",
+	opFunctionUpsert:    "function_upsert",
 	opFunctionReplace:   "function_replace",
 	opFunctionDelete:    "function_delete",
 	opFunctionList:      "function_list",
 	opFunctionQuery:     "function_query",
 	opTriggerCreate:     "trigger_create",
 	opTriggerRead:       "trigger_read",
+	opTriggerUpsert:     "trigger_upsert",
 	opTriggerReplace:    "trigger_replace",
 	opTriggerDelete:     "trigger_delete",
 	opTriggerList:       "trigger_list",
 	opTriggerQuery:      "trigger_query",
 	opProcedureCreate:   "procedure_create",
 	opProcedureRead:     "procedure_read",
+	opProcedureUpsert:   "procedure_upsert",
 	opProcedureReplace:  "procedure_replace",
 	opProcedureDelete:   "procedure_delete",
 	opProcedureList:     "procedure_list",

@@ -62,6 +62,9 @@ func (h *handler) replaceOffer(r *request) (*response, error) {
 	if req.Body, _, err = r.readObject(h.limits.BodyBytes); err != nil {
 		return nil, err
 	}
+	if req.Body.Get("id").Kind() != value.KindString && req.Body.Get("_rid").Kind() != value.KindString {
+		return nil, status.BadRequest("The input content is invalid because the required properties - 'id; _rid; ' - are missing")
+	}
 	if req.Redistribution != nil {
 		// The division defines the throughput; the body is unchanged.
 		req.PartitionRUs = true

@@ -25,7 +25,7 @@ func (r *request) scriptKind() resource.ScriptKind {
 	return kind
 }
 
-// postScripts creates a script, or queries the definitions.
+// postScripts creates or upserts a script, or queries the definitions.
 func (h *handler) postScripts(r *request) (*response, error) {
 	if r.isQuery() {
 		return h.queryScripts(r)
@@ -34,12 +34,28 @@ func (h *handler) postScripts(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.flag(headerIsUpsert) {
+		return h.upsertScript(r, req)
+	}
 	res, err := h.engine.CreateScript(r.ctx, r.caller, req)
 	r.result = res.Result
 	if err != nil {
 		return nil, err
 	}
 	return r.describeScript(http.StatusCreated, &res), nil
+}
+
+// upsertScript creates or replaces a script, as the older .NET client asks.
+func (h *handler) upsertScript(r *request, req engine.ScriptRequest) (*response, error) {
+	r.operation = map[resource.ScriptKind]operation{
+		resource.Function: opFunctionUpsert, resource.Trigger: opTriggerUpsert, resource.Procedure: opProcedureUpsert,
+	}[r.scriptKind()]
+	res, created, err := h.engine.UpsertScript(r.ctx, r.caller, req)
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.describeScript(upserted(created), &res), nil
 }
 
 func (h *handler) readScript(r *request) (*response, error) {
@@ -133,9 +149,6 @@ func (r *request) script() engine.ScriptRequest {
 // scriptDefinition returns the request to create or replace a script.
 func (h *handler) scriptDefinition(r *request) (engine.ScriptRequest, error) {
 	req := r.script()
-	if r.flag(headerIsUpsert) {
-		return req, status.Unsupported("Upsert of a " + req.Kind.String())
-	}
 	var err error
 	req.Body, _, err = r.readObject(h.limits.BodyBytes)
 	return req, err

@@ -297,6 +297,7 @@ func (s *story) remember(prefix string, answer *http.Response, content []byte) {
 		if offers, ok := body["Offers"].([]any); ok && len(offers) > 0 {
 			offer, _ := offers[0].(map[string]any)
 			values["offer"], _ = offer["_self"].(string)
+			values["offerID"], _ = offer["id"].(string)
 		}
 	}
 	for name, text := range values {

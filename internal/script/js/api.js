@@ -310,6 +310,8 @@
     if (text.length > max) tooLarge(name);
   }
 
+  const text = (value) => (typeof value === "object" ? stringify(value) : String(value));
+
   // message is a request or a response: a body, and values that can be read.
   function message(body, values, writable) {
     const get = (name) => {
@@ -327,7 +329,7 @@
     };
     const append = (name, value) => {
       const had = get(name);
-      set(name, had === undefined || had === null ? value : had + value);
+      set(name, had === undefined || had === null ? value : text(had) + text(value));
     };
     const it = { getBody: () => body, getValue: get };
     if (writable) {

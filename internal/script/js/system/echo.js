@@ -1,0 +1,4 @@
+// __.sys.echo answers with its argument.
+function echo(value) {
+  getContext().getResponse().setBody(value);
+}
