@@ -70,16 +70,20 @@ before(async () => {
     { id: "items", partitionKey: { paths: ["/TenantId", "/UserId"], kind: "MultiHash", version: 2 } },
     { offerThroughput: 24000 }));
   for (let i = 0; i < 80; i++) await change(1);
-  // A time is in whole seconds and included; for now, the oldest SDK sends the
+  // A time is in whole seconds and exclusive (F9); for now, the oldest SDK sends the
   // current time.
   second = lastTime + 1;
-  while (Date.now() < second * 1000) await new Promise((resolve) => setTimeout(resolve, 50));
+  const wait = async (end) => {
+    while (Date.now() < end * 1000) await new Promise((resolve) => setTimeout(resolve, 50));
+  };
+  await wait(second);
   for (const [name, { resource, holds }] of Object.entries(scopes)) for (const size of sizes) {
     const feed = iterator(ChangeFeedStartFrom.Now(resource), size);
     const { found } = await drain(feed, size);
     assert.equal(found.size, 0, "now is behind everything");
     fromNow.push({ name, size, holds, feed });
   }
+  await wait(Math.floor(Date.now() / 1000) + 1);
   for (let i = 0; i < 60; i++) await change(2);
 });
 after(() => database.delete());
@@ -143,8 +147,8 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
     const { container: starts } = await database.containers.create({ id: "starts", partitionKey: { paths: ["/pk"] } });
     const add = (id) => starts.items.create({ id, pk: "0" });
     const { resource: first } = await add("1");
-    const startTime = new Date((first._ts + 1) * 1000); // counts in whole seconds
-    while (Date.now() < startTime) await new Promise((resolve) => setTimeout(resolve, 20));
+    const startTime = new Date(first._ts * 1000); // counts in whole seconds, and is exclusive
+    while (Date.now() < startTime.getTime() + 1000) await new Promise((resolve) => setTimeout(resolve, 20));
     const { lsn } = (await add("2")).headers;
     await add("3");
     const news = async (feed) => {
@@ -229,7 +233,7 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
     const ids = (await catchUp(latest)).items.map(({ id, pk }) => [pk, id]);
     assert.deepEqual(ids, [["a", "stays"], ["b", "stays"]]);
     const events = (await catchUp(open(ChangeFeedMode.AllVersionsAndDeletes, ChangeFeedStartFrom.Continuation(continuationToken)))).items;
-    assert.deepEqual(events.map(({ metadata, current }) => [metadata.operationType, current?.id ?? metadata.id, (current ?? metadata.partitionKey).pk]),
+    assert.deepEqual(events.map(({ metadata, current }) => [metadata.operationType, current.id ?? metadata.id, current.pk ?? metadata.partitionKey.pk]),
       [["create", "stays", "a"], ["create", "goes", "a"], ["delete", "goes", "a"]]);
   });
 
@@ -248,13 +252,14 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
       { name: "key", resource: ["t1", "u1"], size: 1 },
       ...(listed.resources ?? listed).map((resource) => ({ name: "range", resource, size: undefined })),
     ].map((r) => ({ ...r, feed: all.items.getChangeFeedIterator(allVersions(r.resource, r.size)), events: [] }));
+    const place = ({ id, TenantId, UserId }) => ({ id, tenant: TenantId, user: UserId });
     const advance = async (r) => {
       for (let ended = 0, pages = 0; ended < 5; pages++) {
         assert.ok(pages < 1000, "no end");
         const page = await r.feed.readNext();
         ended = page.statusCode === StatusCodes.NotModified ? ended + 1 : 0;
         r.events.push(...(page.result ?? []).map(({ current, previous, metadata }) => ({
-          kind: metadata.operationType, id: current?.id ?? metadata.id, tenant: (current ?? metadata.partitionKey).TenantId, user: (current ?? metadata.partitionKey).UserId, n: current?.n, before: previous?.n,
+          kind: metadata.operationType, ...place(metadata.operationType === "delete" ? { id: metadata.id, ...metadata.partitionKey } : current), n: current.n, before: previous?.n,
         })));
       }
     };
@@ -271,7 +276,7 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
         happened.push({ ...event, kind: "delete", n: undefined });
       } else {
         await all.items.upsert(item);
-        happened.push({ ...event, kind: live.has(name) ? "replace" : "create", n });
+        happened.push({ ...event, kind: live.has(name) ? "replace" : "create", n, before: undefined }); // F8: a replace has no previous image
         live.set(name, n);
       }
       if (n % 20 === 7) for (const r of readers) await advance(r);

@@ -34,8 +34,8 @@ type FeedRequest struct {
 	// previous page. Empty is the beginning, "*" the current end.
 	After resource.ETag
 
-	// Since leaves out changes before that second, with any After. The zero
-	// value leaves out none.
+	// Since leaves out changes up to the end of that second, with any After. The
+	// zero value leaves out none.
 	Since time.Time
 
 	Options
@@ -176,8 +176,9 @@ func unchanged() error {
 func (f *feedPage) position(c *catalog.Container, scope partitionkey.Range) (feedToken, error) {
 	var since int64
 	if !f.req.Since.IsZero() {
-		// The time of a document has seconds, and zero means no time.
-		since = max(1, f.req.Since.Unix())
+		// The time of a document has seconds, and zero means no time. The start is
+		// exclusive, and the partition includes since.
+		since = max(1, f.req.Since.Unix()+1)
 	}
 	if f.req.After == "" || f.req.After == partition.AnyETag {
 		return feedToken{container: c.RID, since: since, min: scope.Min, entries: []feedEntry{{max: scope.Max}}}, nil

@@ -348,7 +348,7 @@ func (w *feedWorld) take(r *feedReader, row string) {
 	v := parse(w.t, row)
 	name, body := w.name(row), v.Without("_lsn").JSON()
 	live, there := w.live[name]
-	if !there || live.body != body || !r.holds(live.epk) || live.ts < r.since {
+	if !there || live.body != body || !r.holds(live.epk) || live.ts <= r.since {
 		w.t.Fatalf("%s has %s, want %+v", r.scope, row, live)
 	}
 	if r.known[name] == body || r.ignored[name] == body {
@@ -364,7 +364,7 @@ func (w *feedWorld) take(r *feedReader, row string) {
 
 func (w *feedWorld) verify(r *feedReader) {
 	for name, d := range w.live {
-		asked := r.holds(d.epk) && d.ts >= r.since && r.ignored[name] != d.body
+		asked := r.holds(d.epk) && d.ts > r.since && r.ignored[name] != d.body
 		if asked && r.known[name] != d.body {
 			w.t.Errorf("%s knows %q of %s, want %+v", r.scope, r.known[name], name, d)
 		}

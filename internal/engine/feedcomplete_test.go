@@ -51,7 +51,7 @@ func (f *follower) advance(t *testing.T, w *world) (end bool) {
 func completeWorld(t *testing.T, partitions int) (*world, engine.Link) {
 	t.Helper()
 	w := newWorld(t, nil)
-	return w, w.containerOf(t, partitions, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"changeFeedPolicy":{"retentionDuration":60}}`)
+	return w, w.containerOf(t, partitions, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"changeFeedPolicy":{"retentionDuration":60},"previousImageRetentionPolicy":{"supportedFeatures":{"allVersionsAndDeletes":{"mode":3}}}}`)
 }
 
 // Partitions are split and merged while one goroutine writes and others read all

@@ -86,6 +86,7 @@ func (m *completeModel) run(t *testing.T) {
 		}
 		if m.random.IntN(40) == 0 {
 			c := *m.container.Load()
+			c.ReplacedImages = m.random.IntN(2) == 0
 			c.Retention = testRetention - c.Retention
 			m.container.Store(&c)
 		}
@@ -234,6 +235,9 @@ func (m *completeModel) compare(t *testing.T, text string, want told) {
 		}
 	}
 	image("current", want.current)
+	if want.kind == "replace" && !m.container.Load().ReplacedImages {
+		want.replaced = ""
+	}
 	image("previous", want.replaced)
 	more := ""
 	if want.kind != "create" {

@@ -90,6 +90,10 @@ type Container struct {
 	// feed of all versions, in whole minutes. Zero keeps no old versions.
 	Retention time.Duration `json:"retention,omitzero"`
 
+	// ReplacedImages requests the version before a replace in the change feed of
+	// all versions. That before a deletion is always in it.
+	ReplacedImages bool `json:"replacedImages,omitzero"`
+
 	// UniqueKeys are the values that no two documents of one partition key may
 	// share.
 	UniqueKeys []UniqueKey `json:"uniqueKeys,omitzero"`

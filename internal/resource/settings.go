@@ -25,6 +25,9 @@ func (c *Container) parseSettings(body value.Value) error {
 	if c.Retention, err = parseRetention(body.Get("changeFeedPolicy")); err != nil {
 		return err
 	}
+	if c.ReplacedImages, err = parsePreviousImages(body.Get("previousImageRetentionPolicy")); err != nil {
+		return err
+	}
 	for _, f := range []struct{ member, list, feature string }{
 		{"clientEncryptionPolicy", "includedPaths", "Client-side encryption (clientEncryptionPolicy.includedPaths)"},
 		{"dataMaskingPolicy", "includedPaths", "Data masking (dataMaskingPolicy.includedPaths)"},
@@ -49,7 +52,7 @@ func (c *Container) parseSettings(body value.Value) error {
 		{Name: "geospatialConfig", Value: geospatialValue(c.Indexing.Geometry)},
 	}
 	for _, name := range []string{
-		"defaultTtl", "changeFeedPolicy", "computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy", "clientEncryptionPolicy", "dataMaskingPolicy",
+		"defaultTtl", "changeFeedPolicy", "previousImageRetentionPolicy", "computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy", "clientEncryptionPolicy", "dataMaskingPolicy",
 	} {
 		if given := body.Get(name); !isNull(given) {
 			settings = append(settings, value.Member{Name: name, Value: given})
@@ -161,6 +164,41 @@ func parseRetention(policy value.Value) (time.Duration, error) {
 		return 0, status.BadRequest("The value of 'retentionDuration' is %s. It must be whole minutes, at most %d.", clip(given.String()), RetentionMax/time.Minute)
 	}
 	return kept, nil
+}
+
+// parsePreviousImages parses the policy by which a container asks for the versions
+// before its changes, and reports whether it asks for those before replaces. The mode is
+// a sum: 1 for replaces, 2 for deletions. A mode outside of supportedFeatures is the
+// earlier form.
+func parsePreviousImages(policy value.Value) (replaced bool, err error) {
+	const name, feature = "previousImageRetentionPolicy", "allVersionsAndDeletes"
+	features := policy.Get("supportedFeatures")
+	for _, v := range []value.Value{policy, features, features.Get(feature)} {
+		if !isNull(v) && v.Kind() != value.KindObject {
+			return false, status.BadRequest("The property '%s' has %s where an object must be.", name, nameOf(v.Kind()))
+		}
+	}
+	for _, m := range features.Members() {
+		if m.Name != feature && !isNothing(m.Value.Get("mode")) {
+			return false, status.Unsupported("Keeping previous images for the feature '" + clip(m.Name) + "' (" + name + ")")
+		}
+	}
+	all := features.Get(feature)
+	if paths := all.Get("includedPaths").Items(); len(paths) > 1 || len(paths) == 1 && paths[0].Text() != "/" {
+		return false, status.Unsupported("Keeping parts of previous images (" + name + ".supportedFeatures." + feature + ".includedPaths)")
+	}
+	mode := all.Get("mode")
+	if isNull(mode) {
+		mode = policy.Get("mode")
+	}
+	if isNull(mode) {
+		return false, nil
+	}
+	bits, ok := mode.Int64()
+	if !ok || bits < 0 || bits > 3 {
+		return false, status.BadRequest("The mode of '%s' is %s. It must be 0, 1, 2 or 3.", name, clip(mode.String()))
+	}
+	return bits&1 != 0, nil
 }
 
 // parseDuration parses hours, minutes and seconds in ISO 8601, PT1H2M3S, or in

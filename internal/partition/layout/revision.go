@@ -79,27 +79,33 @@ func DecodeRevision(row []byte) (e Revision, err error) {
 }
 
 // Revision returns the JSON of a change, and the size in bytes of the documents in
-// it, without system properties.
-func (r *Renderer) Revision(e *Revision, lsn resource.LSN, key partitionkey.Definition) (body []byte, size int, err error) {
+// it, without system properties. A replace has the document before it if replaced is
+// true, a deletion always has.
+func (r *Renderer) Revision(e *Revision, lsn resource.LSN, key partitionkey.Definition, replaced bool) (body []byte, size int, err error) {
 	dst := make([]byte, 0, len(e.Current)+len(e.Previous)+512)
-	dst = append(dst, '{')
-	var previous Document
-	for _, image := range []struct {
-		name string
-		row  []byte
-	}{{`"current":`, e.Current}, {`"previous":`, e.Previous}} {
-		if len(image.row) == 0 {
-			continue
-		}
-		d, err := DecodeDocument(image.row)
+	dst = append(dst, `{"current":`...)
+	if len(e.Current) == 0 {
+		// Clients that look for a property of it need an object.
+		dst = append(dst, "{}"...)
+	} else {
+		d, err := DecodeDocument(e.Current)
 		if err != nil {
 			return nil, 0, err
 		}
-		dst = append(r.Append(append(dst, image.name...), &d), ',')
+		dst = r.Append(dst, &d)
 		size += len(d.Body)
-		previous = d // The second one, if there are two.
 	}
-	dst = append(dst, `"metadata":{"lsn":`...)
+	var previous Document
+	if len(e.Previous) > 0 {
+		if previous, err = DecodeDocument(e.Previous); err != nil {
+			return nil, 0, err
+		}
+		if e.Change != Replaced || replaced {
+			dst = r.Append(append(dst, `,"previous":`...), &previous)
+			size += len(previous.Body)
+		}
+	}
+	dst = append(dst, `,"metadata":{"lsn":`...)
 	dst = strconv.AppendUint(dst, uint64(lsn), 10)
 	dst = append(dst, `,"crts":`...)
 	dst = strconv.AppendInt(dst, e.TS, 10)

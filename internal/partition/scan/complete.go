@@ -72,7 +72,7 @@ func (s *Source) has(e *layout.Revision) bool {
 
 // tell adds a change to the page, unless it begins the next page.
 func (r *feedReader) tell(e *layout.Revision, lsn resource.LSN) (more bool, err error) {
-	body, size, err := r.source.r.own.Render.Revision(e, lsn, r.source.r.own.Key)
+	body, size, err := r.source.r.own.Render.Revision(e, lsn, r.source.r.own.Key, r.source.r.container().ReplacedImages)
 	if err != nil {
 		return false, r.source.damaged(err)
 	}
