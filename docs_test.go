@@ -95,7 +95,7 @@ func tracked() (files []string, err error) {
 		}
 		if entry.IsDir() {
 			switch entry.Name() {
-			case ".git", "node_modules", "bin", "decan-data":
+			case ".git", "node_modules", "bin", "target", "decan-data":
 				return filepath.SkipDir
 			}
 			return nil

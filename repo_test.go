@@ -324,7 +324,7 @@ func documents(t *testing.T) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git") {
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "target" || d.Name() == ".git") {
 			return filepath.SkipDir
 		}
 		if strings.HasSuffix(path, ".md") {
@@ -389,7 +389,7 @@ func TestOrphanTestdata(t *testing.T) {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		if d.Name() == ".git" || d.Name() == "node_modules" {
+		if d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == "target" {
 			return filepath.SkipDir
 		}
 		if d.Name() == "testdata" {

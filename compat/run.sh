@@ -5,8 +5,8 @@
 # JavaScript, Python, Java and .NET SDKs, each at its newest version and at the oldest
 # that knows hierarchical partition keys (S91, S95; of .NET an early one), Python's
 # asynchronous clients too, an older .NET SDK and DocumentClient, the scenario, the
-# change feed and the SDK's examples with the Go SDK, the programs of the README, four
-# SDKs while partitions split, Java's change feed processor while they split and merge,
+# change feed and the SDK's examples with the Go SDK, the SDK for Rust with its defaults
+# where cargo is installed, the programs of the README, five SDKs while partitions split, Java's change feed processor while they split and merge,
 # and the emulator tests that ship inside the Go SDK. Needs Go, Node.js, Python 3 with
 # venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of this machine free.
 # The C# programs run where dotnet (10 or later) is installed or CSRUN names a program
@@ -232,6 +232,20 @@ run_dotnet() {
 	return $failed
 }
 
+build_rust() { # two minutes on two processors the first time; compat/rust/target keeps the SDK
+	if command -v cargo >/dev/null; then
+		cargo build --quiet --locked --manifest-path compat/rust/Cargo.toml
+	fi
+}
+
+run_rust() { # run_rust scenario|splits ENDPOINT...
+	if command -v cargo >/dev/null; then
+		SSL_CERT_FILE=$ca compat/rust/target/debug/compat "$@"
+	else
+		echo "not run: there is no cargo"
+	fi
+}
+
 certify() { # certify NAME: has the clients trust the server of that name
 	"$work/decan" cert --data "$work/$1" --out "$ca" 2>/dev/null
 	rm -f "$trust"
@@ -250,6 +264,7 @@ start go run_go
 start install-js install_js
 start install-python install_python
 start install-java install_java
+start build-rust build_rust
 (cd compat/go && go run ./answers -endpoint "$http" -queries ../queries.json -out "$answers") || refused=1
 finish
 
@@ -259,6 +274,7 @@ start python run_python
 start python-aio run_python_aio
 start java run_java
 start dotnet run_dotnet
+start rust run_rust scenario $http $https
 finish
 [ -z "${refused-}" ]
 stop
@@ -272,6 +288,7 @@ start split-js split_js
 start split-python split_python
 start split-java split_java
 start split-processor split_processor
+start split-rust run_rust splits $http
 finish
 stop
 "$work/decan" check "$work/splits"
