@@ -125,6 +125,7 @@ run_js() {
 	DECAN_ENDPOINT=$http node --test --test-reporter=spec $both || failed=1
 	DECAN_ENDPOINT=$https node --test --test-reporter=spec $both $once answers.test.mjs || failed=1
 	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $both $once answers.test.mjs || failed=1 # refuses http
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec paging.test.mjs || failed=1 # the oldest has no tokens of an order
 	return $failed
 }
 
@@ -134,7 +135,7 @@ run_python() {
 	cd compat/py
 	for version in $python_versions; do
 		"$work/python-$version/bin/python" -B -m unittest -q scenario_test changefeed_test management_test writes_test \
-			scripts_test access_test sessions_test answers_test || failed=1
+			scripts_test access_test sessions_test answers_test paging_test || failed=1
 	done
 	return $failed
 }
@@ -156,6 +157,7 @@ run_java() {
 		run_main "$version" all "$answers" $admin $endpoints || failed=1
 		endpoints="$https $http"
 	done
+	run_main "$version" paging $http $admin || failed=1
 	return $failed
 }
 

@@ -9,6 +9,8 @@ import java.io.IOException;
  *   <li>{@code all ANSWERS ADMIN ENDPOINT...}: what an application does, over each endpoint or
  *       the last one; the first argument is the list that ../go/answers wrote
  *   <li>{@code splits ENDPOINT ADMIN}: readers and writers while partitions split
+ *   <li>{@code paging ENDPOINT ADMIN}: ORDER BY with a new client for every page
+ *   <li>{@code figures ENDPOINT KEY DATABASE}: the queries of ../figures
  *   <li>{@code processor ENDPOINT ADMIN}: the change feed processor while partitions split and merge
  * </ul>
  */
@@ -16,7 +18,9 @@ public final class Main {
   public static void main(String[] arguments) throws IOException {
     int failed = switch (arguments[0]) {
       case "all" -> all(arguments);
+      case "figures" -> Figures.run(arguments[1], arguments[2], arguments[3]);
       case "splits" -> Splits.run(arguments[1], arguments[2]);
+      case "paging" -> Paging.run(arguments[1], arguments[2]);
       case "processor" -> Processor.run(arguments[1], arguments[2]);
       default -> throw new IllegalArgumentException(arguments[0]);
     };
