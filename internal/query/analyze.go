@@ -19,15 +19,18 @@ type analysis struct {
 	params      map[string]value.Value
 	functions   func(name string) (Function, bool) // user-defined; nil for none at all
 	diagnostics []sql.Diagnostic
-	size        int              // of diagnostics, in bytes
-	limits      []sql.Diagnostic // what the query has too much of; reported if nothing else is
-	unknown     []sql.Diagnostic // user-defined functions that do not exist: only a container knows
-	missing     string           // "" when everything is executable
-	joins       int              // JOINs so far, those of subqueries included
-	udfs        int              // calls of user-defined functions so far
-	whole       sql.Span         // of the query
-	sorting     bool             // the expression that is checked is a key of ORDER BY
-	composed    bool             // LET has an aggregate
+	size        int                    // of diagnostics, in bytes
+	limits      []sql.Diagnostic       // what the query has too much of; reported if nothing else is
+	unknown     []sql.Diagnostic       // user-defined functions that do not exist: only a container knows
+	missing     string                 // "" when everything is executable
+	joins       int                    // JOINs so far, those of subqueries included
+	udfs        int                    // calls of user-defined functions so far
+	whole       sql.Span               // of the query
+	sorting     bool                   // the expression that is checked is a key of ORDER BY
+	keys        bool                   // the expression that is checked is a key of GROUP BY
+	several     map[*sql.Select]bool   // the queries that can have several rows for a document
+	faulty      map[*sql.CallExpr]bool // calls that are not understood
+	composed    bool                   // LET has an aggregate
 }
 
 // Limits of the service for one query.
@@ -64,7 +67,7 @@ func (a *analysis) later(format string, args ...any) {
 // records in the plan why partitions refuse a query that can be described.
 func (p *Plan) check(text string) error {
 	q := p.query
-	a := &analysis{params: p.with.params, functions: p.with.opts.Functions, whole: q.At}
+	a := &analysis{params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
@@ -100,10 +103,10 @@ const (
 	inside             // in any other input, or in an expression
 )
 
-// query checks a query and returns its scope.
+// query checks a query and returns its scope. First come the errors of each clause by
+// itself. Only in a query without any are the references of a grouped query checked.
 func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer}
-	before := len(a.diagnostics)
 	if q.Top != nil && q.Offset != nil {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
@@ -116,18 +119,44 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 		}
 	}
 	if q.Where != nil {
-		a.expr(q.Where, s)
-		for call := range aggregatesIn(q.Where) {
-			a.report(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
-		}
+		a.filter(q, s, at)
 	}
-	keyed := a.groupBy(q, s)
+	a.groupBy(q, s)
 	if len(q.OrderBy) > 0 {
 		a.orderBy(q, s, at)
 	}
-	a.list(q, s, before, keyed)
+	a.list(q, s)
+	correct := len(a.diagnostics) == 0
+	if correct {
+		a.groupedQuery(q, s)
+	}
+	if !correct || !isGrouped(q) || len(q.GroupBy) > 0 {
+		a.several[q] = a.inputsSeveral(q)
+	}
 	a.counts(q, at)
 	return s
+}
+
+// filter checks WHERE. In an expression the planner accepts an aggregate in it, which
+// partitions refuse.
+func (a *analysis) filter(q *sql.Select, s *scope, at position) {
+	a.expr(q.Where, s)
+	for call := range aggregatesIn(q.Where) {
+		one := sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
+		if at == inside {
+			a.unknown = append(a.unknown, one)
+			continue
+		}
+		a.report(one.At, one.Code, "%s", one.Message)
+	}
+}
+
+// inputsSeveral reports whether a query can have more than one row for a document,
+// according to its FROM clause.
+func (a *analysis) inputsSeveral(q *sql.Select) bool {
+	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
+		return in.In || in.Subquery != nil && a.several[in.Subquery]
+	})
 }
 
 // input checks one input and adds its alias to the scope. Only the first input of an
@@ -176,16 +205,16 @@ func (a *analysis) exceeded(code, what string, limit int) {
 	a.limits = append(a.limits, sql.Diagnosticf(a.whole, code, "The SQL query exceeded the maximum number of %s. The allowed limit is %d.", what, limit))
 }
 
-// list checks the select list. before is the number of errors before the query, and
-// keyed says that the keys of groups have none.
-func (a *analysis) list(q *sql.Select, s *scope, before int, keyed bool) {
-	switch {
-	case q.Star && len(q.GroupBy) > 0:
-		if len(a.diagnostics) == before {
-			a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
+// list checks the select list.
+func (a *analysis) list(q *sql.Select, s *scope) {
+	if q.Star && q.From == nil {
+		// The planner accepts it in a subquery.
+		a.unknown = append(a.unknown, sql.Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
+	}
+	if q.Star && q.From != nil && !ordersGroups(q) {
+		if first := q.From.Inputs[0]; len(q.From.Inputs) != 1 || first.In && first.Subquery != nil {
+			a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 		}
-	case q.Star && q.From != nil && len(q.From.Inputs) != 1:
-		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
 	if q.Rank && q.Distinct {
 		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
@@ -207,14 +236,47 @@ func (a *analysis) list(q *sql.Select, s *scope, before int, keyed bool) {
 				a.unranked(call.At, "SC2226", "Aggregate functions are")
 			}
 		}
+	}
+}
+
+// ordersGroups reports whether a query with SELECT * is one of groups.
+func ordersGroups(q *sql.Select) bool {
+	return len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
+}
+
+// groupedQuery checks the references of a grouped query: first those of ORDER BY, which
+// needs no check if it has only properties and there is no GROUP BY.
+func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
+	grouped := isGrouped(q) || ordersGroups(q)
+	if !grouped || q.Rank {
 		return
 	}
-	sums := slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
-	if keyed && isGrouped(q) || sums && len(a.diagnostics) == before {
-		keys := groupKeys(q)
-		for x := range q.Columns() {
-			a.grouped(x, s, s, keys)
+	if len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) }) {
+		paths := map[string]bool{}
+		for _, x := range q.GroupBy {
+			if isPath(x) {
+				paths[sql.Canonical(x)] = true
+			}
 		}
+		a.sorting = true
+		for i := range q.OrderBy {
+			x := q.OrderBy[i].Expr
+			if element, ok := x.(*sql.IndexExpr); ok {
+				x = element.X // an element is not compared with the keys, what it is of is
+			}
+			a.grouped(x, s, s, paths)
+		}
+		a.sorting = false
+	}
+	switch {
+	case q.Star && len(q.GroupBy) > 0:
+		a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
+	case q.Star:
+		a.report(q.ListAt, "SC2040", "'SELECT *' is not allowed with aggregate functions.")
+	}
+	keys := groupKeys(q)
+	for x := range q.Columns() {
+		a.grouped(x, s, s, keys)
 	}
 }
 
@@ -239,42 +301,24 @@ func groupKeys(q *sql.Select) map[string]bool {
 	return keys
 }
 
-// groupBy checks the keys of groups, and reports whether they have no error.
-func (a *analysis) groupBy(q *sql.Select, s *scope) bool {
-	before := len(a.diagnostics)
+// groupBy checks the keys of groups.
+func (a *analysis) groupBy(q *sql.Select, s *scope) {
+	a.keys = true
 	for _, x := range q.GroupBy {
 		a.expr(x, s)
-		for part := range combinedIn(x) {
-			a.report(part.Span(), "SC2111", "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.")
-		}
-		if !refers(x, s) {
+		if !a.refers(x, s) {
 			a.report(x.Span(), "SC2110", "Each GROUP BY expression must contain at least one property reference.")
 		}
 	}
+	a.keys = false
 	if q.Rank && len(q.GroupBy) > 0 {
 		a.unranked(q.GroupAt, "SC2227", "The GROUP BY clause is")
 	}
-	return len(a.diagnostics) == before
 }
 
-// combinedIn iterates over the aggregates and subqueries of x.
-func combinedIn(x sql.Expr) func(yield func(sql.Expr) bool) {
-	return func(yield func(sql.Expr) bool) { walkCombined(x, yield) }
-}
-
-func walkCombined(x sql.Expr, yield func(sql.Expr) bool) bool {
-	if _, ok := x.(*sql.Subquery); ok {
-		return yield(x)
-	}
-	if _, ok := aggregateKind(x); ok {
-		return yield(x)
-	}
-	for part := range sql.Children(x) {
-		if !walkCombined(part, yield) {
-			return false
-		}
-	}
-	return true
+// combined reports an aggregate or a subquery in a key of groups.
+func (a *analysis) combined(at sql.Span) {
+	a.report(at, "SC2111", "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.")
 }
 
 // orderBy checks the keys of ORDER BY; see also [analysis.order].
@@ -286,44 +330,45 @@ func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
 	if at != outermost {
 		a.report(q.OrderAt, "SC2202", "'ORDER BY' is not supported in subqueries.")
 	}
-	paths := map[string]bool{}
-	for _, x := range q.GroupBy {
-		if isPath(x) {
-			paths[sql.Canonical(x)] = true
-		}
-	}
 	for i := range q.OrderBy {
 		item := &q.OrderBy[i]
 		a.expr(item.Expr, s)
 		if isDistance(item.Expr) && item.Explicit {
 			a.report(item.At, "SC2210", "Specifying a sorting order (ASC or DESC) with VectorDistance function is not supported. VectorDistance will always sort in the order of most similar (first) to least similar (last).")
 		}
-		if len(q.GroupBy) > 0 || isDistance(item.Expr) && isGrouped(q) {
-			a.sorting = true
-			a.grouped(item.Expr, s, s, paths)
-			a.sorting = false
-		}
 	}
 }
 
-// refers reports whether x contains the alias of an input, outside subqueries and calls
-// of what is no function.
-func refers(x sql.Expr, s *scope) bool {
+// refers reports whether x contains the alias of an input, outside subqueries and
+// expressions with an error of their own.
+func (a *analysis) refers(x sql.Expr, s *scope) bool {
 	switch x := x.(type) {
 	case *sql.Ident:
 		return s.has(x.Name)
+	case *sql.LetExpr:
+		return false
+	case *sql.IndexExpr:
+		return a.isFixed(x.Index) && a.refers(x.X, s)
+	case *sql.LikeExpr:
+		if wrongEscape(x) {
+			return false
+		}
 	case *sql.CallExpr:
-		f := functions[strings.ToUpper(x.Name)]
-		if !x.UDF && (f == nil || !f.takes(len(x.Args)) || f.name == "FullTextScore") {
+		if a.faulty[x] {
 			return false
 		}
 	}
 	for part := range sql.Children(x) {
-		if refers(part, s) {
+		if a.refers(part, s) {
 			return true
 		}
 	}
 	return false
+}
+
+// wrongEscape reports whether a LIKE has an escape that is not one character.
+func wrongEscape(x *sql.LikeExpr) bool {
+	return x.HasEscape && utf8.RuneCountInString(x.Escape) != 1
 }
 
 // grouped checks an expression in the select list of a grouped query: each reference
@@ -335,7 +380,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	}
 	switch y := x.(type) {
 	case *sql.Subquery:
-		a.groupedIn(y.Query, s, here, keys)
+		a.groupedIn(y, s, here, keys)
 		return
 	case *sql.LetExpr:
 		a.grouped(y.Value, s, here, keys)
@@ -346,7 +391,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 		if root == nil {
 			break
 		}
-		if _, of := here.lookup(root.Name); of == s && !inKey {
+		if !inner(here, s, root.Name) && !inKey {
 			code, clause := "SC2102", "select list"
 			if a.sorting {
 				code, clause = "SC2103", "ORDER BY clause"
@@ -360,30 +405,90 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	}
 }
 
-// groupedIn checks a subquery in the select list of a grouped query.
-func (a *analysis) groupedIn(q *sql.Select, s, outer *scope, keys map[string]bool) {
+// inner reports whether a name is an alias of a subquery of the grouped query whose
+// scope is s, according to the scope here in it.
+func inner(here, s *scope, name string) bool {
+	for ; here != s; here = here.outer {
+		if _, ok := here.names[name]; ok {
+			return true
+		}
+	}
+	_, number := numberNames[name]
+	return number && !s.has(name)
+}
+
+// groupedIn checks a subquery of a grouped query. Without an error its own aggregates
+// make one row of several.
+func (a *analysis) groupedIn(x *sql.Subquery, s, outer *scope, keys map[string]bool) {
+	sorting := a.sorting
+	a.sorting = false
+	a.groupedClauses(x.Query, s, outer, keys)
+	a.sorting = sorting
+	if x.Kind == sql.SubqueryScalar && len(a.diagnostics) > 0 && a.inputsSeveral(x.Query) {
+		a.cardinality(x)
+	}
+}
+
+func (a *analysis) groupedClauses(q *sql.Select, s, outer *scope, keys map[string]bool) {
 	here := &scope{outer: outer}
 	if q.From != nil {
 		for i := range q.From.Inputs {
 			in := &q.From.Inputs[i]
 			if in.Subquery != nil {
-				a.groupedIn(in.Subquery, s, here, keys)
+				a.groupedClauses(in.Subquery, s, here, keys)
 			} else {
-				a.grouped(in.Collection, s, here, keys)
+				a.groupedInput(in, s, here, keys)
 			}
 			if name := in.Name(); name != "" {
 				here.define(name, alias{})
 			}
 		}
 	}
-	for x := range q.Columns() {
-		a.grouped(x, s, here, keys)
-	}
 	if q.Where != nil {
 		a.grouped(q.Where, s, here, keys)
 	}
 	for _, x := range q.GroupBy {
 		a.grouped(x, s, here, keys)
+	}
+	for x := range q.Columns() {
+		if len(q.GroupBy) > 0 {
+			a.lost(x, s, here)
+		}
+		a.grouped(x, s, here, keys)
+	}
+}
+
+// groupedInput checks a collection of a subquery of a grouped query. A key that is only
+// a name does not make its properties known here.
+func (a *analysis) groupedInput(in *sql.Input, s, here *scope, keys map[string]bool) {
+	properties := map[string]bool{}
+	for x := in.Collection; x != nil; {
+		next := sql.Expr(nil)
+		switch y := x.(type) {
+		case *sql.MemberExpr:
+			next = y.X
+		case *sql.IndexExpr:
+			next = y.X
+		}
+		if text := sql.Canonical(x); keys[text] && (next != nil || x == in.Collection && !in.In) {
+			properties[text] = true
+		}
+		x = next
+	}
+	a.grouped(in.Collection, s, here, properties)
+}
+
+// lost reports the aliases of s in the aggregates of a subquery that groups its own
+// rows: the planner does not find them.
+func (a *analysis) lost(x sql.Expr, s, here *scope) {
+	for call := range aggregatesIn(x) {
+		for _, arg := range call.Args {
+			for name := range sql.Idents(arg) {
+				if _, of := here.lookup(name.Name); of == s {
+					a.unresolved(name)
+				}
+			}
+		}
 	}
 }
 
@@ -446,7 +551,7 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 	switch x := x.(type) {
 	case *sql.Ident:
 		if _, number := numberNames[x.Name]; !number && !s.has(x.Name) {
-			a.report(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name))
+			a.unresolved(x)
 		}
 	case *sql.IndexExpr:
 		if !a.isFixed(x.Index) {
@@ -458,7 +563,7 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 	case *sql.LikeExpr:
 		a.expr(x.X, s)
 		a.expr(x.Pattern, s)
-		if x.HasEscape && utf8.RuneCountInString(x.Escape) != 1 {
+		if wrongEscape(x) {
 			a.report(x.EscapeAt, "SC2207", "The invalid escape character '%s' was specified in a LIKE predicate.", truncate(x.Escape))
 		}
 	case *sql.ObjectLiteral:
@@ -478,15 +583,27 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 	case *sql.LetExpr:
 		a.let(x, s)
 	case *sql.Subquery:
+		if a.keys {
+			a.combined(x.At)
+			return
+		}
 		a.query(x.Query, s, inside)
-		if x.Kind == sql.SubqueryScalar && severalRows(x.Query) {
-			a.report(x.Query.At, "SC2201", "The cardinality of a scalar subquery result set cannot be greater than one.")
+		if x.Kind == sql.SubqueryScalar && a.several[x.Query] {
+			a.cardinality(x)
 		}
 	default:
 		for part := range sql.Children(x) {
 			a.expr(part, s)
 		}
 	}
+}
+
+func (a *analysis) unresolved(x *sql.Ident) {
+	a.report(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name))
+}
+
+func (a *analysis) cardinality(x *sql.Subquery) {
+	a.report(x.Query.At, "SC2201", "The cardinality of a scalar subquery result set cannot be greater than one.")
 }
 
 // isFixed reports whether x can be an index: a number or a string, of the text or of
@@ -506,29 +623,16 @@ func (a *analysis) isFixed(x sql.Expr) bool {
 
 // let checks a LET, whose name must not hide another.
 func (a *analysis) let(x *sql.LetExpr, s *scope) {
+	if a.keys {
+		a.report(x.At, "SC2090", "LET expressions are not allowed in the GROUP BY clause.")
+		return
+	}
 	a.expr(x.Value, s)
 	if s.has(x.Name) {
 		a.report(x.NameAt, "SC2023", "The variable name '%s' in the LET expression must be unique.", truncate(x.Name))
 	}
 	a.expr(x.In, s.with(x.Name))
 	a.composed = a.composed || hasAggregate(x.Value) || hasAggregate(x.In)
-}
-
-// severalRows reports whether a query can have more than one row for a document,
-// according to its FROM clause.
-func severalRows(q *sql.Select) bool {
-	if isGrouped(q) {
-		return len(q.GroupBy) > 0
-	}
-	if q.From == nil {
-		return false
-	}
-	for i := range q.From.Inputs {
-		if in := &q.From.Inputs[i]; in.In || in.Subquery != nil && severalRows(in.Subquery) {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *analysis) call(x *sql.CallExpr, s *scope) {
@@ -541,24 +645,42 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 	}
 	f := functions[strings.ToUpper(x.Name)]
 	if f == nil || f.name == "RRF" {
+		a.faulty[x] = true
 		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
 		return
 	}
 	if (f.name == "NOW" || f.name == "AGO") && len(x.Args) == 1 && !isTimespan(x.Args[0]) {
+		a.faulty[x] = true
 		a.report(x.At, "SC2053", "The timespan argument provided to the DateTime function is invalid.")
 		return
 	}
 	if !f.takes(len(x.Args)) {
-		a.report(x.At, "SC2050", "The %s function requires %s.", f.name, f.arity())
+		a.faulty[x] = true
+		a.arity(x, f)
 		return
 	}
 	switch {
 	case f.name == "FullTextScore":
+		a.faulty[x] = true
 		a.report(x.At, "SC2240", "The FullTextScore function is only allowed in the ORDER BY RANK clause.")
+	case f.aggregate && a.keys:
+		a.combined(x.At)
 	case f.aggregate && slices.ContainsFunc(x.Args, hasAggregate):
 		a.report(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
 	a.arguments(x, f)
+}
+
+// arity reports a wrong number of arguments. The error has the name as it is written.
+func (a *analysis) arity(x *sql.CallExpr, f *function) {
+	name := truncate(x.Name)
+	if f.name == "LEFT" || f.name == "RIGHT" {
+		name = f.name
+	}
+	a.report(x.At, "SC2050", "The %s function requires %s.", name, f.arity())
+	if f.name == "_FullTextScore" {
+		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
+	}
 }
 
 var timespan = regexp.MustCompile(`^-?([0-9]+(\.[0-9]+)?(d|h|m|s|ms)|([0-9]+\.)?[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)$`)
@@ -587,11 +709,26 @@ func (a *analysis) order(q *sql.Select) error {
 		return nil
 	}
 	for i := range q.OrderBy {
-		if x := q.OrderBy[i].Expr; !sortable(x, q) && !(sortsByValue(x) && len(q.OrderBy) == 1) {
+		if x := q.OrderBy[i].Expr; !sortable(x, q) && !(len(q.OrderBy) == 1 && a.sortsByValue(x, q)) {
 			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
 	}
 	return nil
+}
+
+// sortsByValue reports whether x is a score, or the distance of a property from a
+// constant vector.
+func (a *analysis) sortsByValue(x sql.Expr, q *sql.Select) bool {
+	if !isDistance(x) {
+		return sortsByValue(x)
+	}
+	place, vector := x.(*sql.CallExpr).Args[0], x.(*sql.CallExpr).Args[1]
+	if !sortable(place, q) {
+		place, vector = vector, place
+	}
+	v, ok := inputs{params: a.params}.constant(vector)
+	return ok && sortable(place, q) && v.Kind() == value.KindArray &&
+		!slices.ContainsFunc(v.Items(), func(item value.Value) bool { return item.Kind() != value.KindNumber })
 }
 
 // sortable reports whether x is an input of q or a property of one, through the columns

@@ -249,10 +249,10 @@ func count(n int64) value.Value {
 
 // describeRanges writes ranges in the form of the protocol: a whole key as a point, the
 // prefix of a hierarchical key as the range from itself to itself with FF, both with
-// both ends included. No range is the point at the minimum, or for hierarchical keys
-// the empty prefix.
+// both ends included. No range, and that of a query without FROM, is the point at the
+// minimum, or for hierarchical keys the empty prefix.
 func describeRanges(d partitionkey.Definition, list []keyRange) value.Value {
-	if len(list) == 0 {
+	if len(list) == 0 || len(list) == 1 && list[0].exact && list[0].point == partitionkey.MinEPK {
 		list = []keyRange{{exact: true, prefix: d.Kind == partitionkey.KindMultiHash}}
 	}
 	ranges := make([]value.Value, len(list))

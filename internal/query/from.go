@@ -305,6 +305,9 @@ func (c *compiler) collection(of sql.Expr, out *input) alias {
 
 // star returns the value of the only input of the current query.
 func (c *compiler) star() code {
+	if len(c.scope.inputs) == 0 {
+		return constant(value.Undefined())
+	}
 	a := c.scope.inputs[0]
 	if a.local < 0 {
 		return code{slot: c.slot(a.place)}

@@ -222,7 +222,7 @@ func (a *analysis) textScore(call *sql.CallExpr, s *scope) {
 		a.expr(arg, s)
 	}
 	if f := functions["FULLTEXTSCORE"]; !f.takes(len(call.Args)) {
-		a.report(call.At, "SC2050", "The %s function requires %s.", f.name, f.arity())
+		a.arity(call, f)
 		return
 	}
 	terms := call.Args[1:]
@@ -310,6 +310,7 @@ func (a *analysis) vectorOptions(x *sql.CallExpr) {
 	in := inputs{params: a.params}
 	if len(x.Args) > 2 {
 		if v, ok := in.constant(x.Args[2]); !ok || v.Kind() != value.KindBool {
+			a.faulty[x] = true
 			a.report(x.Args[2].Span(), "SC2212", `The third argument provided in the VectorDistance function is invalid. This value must be a boolean value set to either "true" to execute an exact search or "false" to execute an efficient search leveraging the index.`)
 			return
 		}

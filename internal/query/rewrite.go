@@ -338,15 +338,19 @@ func orderedText(q *sql.Select) *sql.Select {
 	return &text
 }
 
-// ridOf returns the expression of the resource id of a row: that of the first input, or
-// of the container if the input has no name of its own.
+// ridOf returns the expression of the resource id of a row.
 func ridOf(q *sql.Select) sql.Expr {
+	return &sql.MemberExpr{X: &sql.Ident{Name: inputName(q)}, Name: "_rid"}
+}
+
+// inputName returns the alias of the first input, or the container if the input has no
+// name of its own.
+func inputName(q *sql.Select) string {
 	in := &q.From.Inputs[0]
-	name := in.Alias
 	if in.Collection != nil && (in.In || in.Alias == "") {
-		name = rootName(in.Collection)
+		return rootName(in.Collection)
 	}
-	return &sql.MemberExpr{X: &sql.Ident{Name: name}, Name: "_rid"}
+	return in.Alias
 }
 
 // filtered returns the filter with the placeholder for a condition of the client, and
@@ -367,7 +371,7 @@ func filtered(q *sql.Select, payload sql.Expr) sql.Expr {
 func payloadOf(q *sql.Select) sql.Expr {
 	switch {
 	case q.Star:
-		return &sql.Ident{Name: q.From.Inputs[0].Name()}
+		return &sql.Ident{Name: inputName(q)}
 	case q.Value != nil:
 		return q.Value
 	}

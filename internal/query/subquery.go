@@ -191,7 +191,7 @@ func (c *compiler) rows(q *sql.Select, root bool) *rows {
 // rowAlias returns where the rows of a subquery are, in its scope and as a source.
 func (c *compiler) rowAlias(q *sql.Select) alias {
 	switch {
-	case isGrouped(q):
+	case isGrouped(q), q.Star && q.From == nil:
 	case q.Star:
 		a := c.scope.inputs[0]
 		a.local = min(a.local, 0)

@@ -289,6 +289,9 @@ func (p *parser) word() Expr {
 		return p.literal(value.Null())
 	case "UNDEFINED":
 		return p.literal(value.Undefined())
+	case "NaN", "Infinity":
+		p.advance()
+		return &Ident{Name: t.Text, At: t.At}
 	case "LEFT", "RIGHT":
 		return p.call()
 	case "UDF":
@@ -321,6 +324,9 @@ func (p *parser) let() Expr {
 	start := p.tok.At.Start
 	p.advance()
 	x := &LetExpr{NameAt: p.tok.At}
+	if p.tok.Is("RANK") || p.tok.Is("LET") {
+		p.unexpected()
+	}
 	x.Name = p.name()
 	p.expect("=")
 	x.Value = p.binary(levelCompare)

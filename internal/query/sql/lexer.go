@@ -60,7 +60,8 @@ var reserved = map[string]bool{
 const keywordMax = len("UNDEFINED")
 
 // keyword returns name in upper case if it is a keyword, otherwise "". Keywords are of
-// any case, but for udf and the names of values: NULL is an identifier.
+// any case, but for udf and the names of values: NULL is an identifier. The names of
+// numbers are keywords as they are.
 func keyword(name string) string {
 	if len(name) > keywordMax {
 		return ""
@@ -68,6 +69,8 @@ func keyword(name string) string {
 	switch name {
 	case "true", "false", "null", "undefined", "udf":
 		return strings.ToUpper(name)
+	case "NaN", "Infinity":
+		return name
 	}
 	upper := strings.ToUpper(name)
 	if _, ok := reserved[upper]; ok {

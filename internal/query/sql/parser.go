@@ -29,6 +29,9 @@ func Parse(text string, declared map[string]value.Value) (*Select, error) {
 	if p.tok.Kind != TokenEnd {
 		p.unexpected()
 	}
+	if q.Star && q.From == nil {
+		p.fail(Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
+	}
 	if p.failed {
 		return nil, NewError(text, p.fault)
 	}
@@ -168,8 +171,6 @@ func (p *parser) query() *Select {
 		at := p.tok.At.Start
 		q.From = p.inputs()
 		q.FromAt = p.from(at)
-	} else if q.Star && !p.tok.Is(",") && !p.tok.Is("AS") {
-		p.fail(Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
 	}
 	if p.accept("WHERE") {
 		q.Where = p.expr()

@@ -10,21 +10,21 @@ import (
 
 // The levels of precedence of the binary operators, lowest first.
 const (
-	levelCompare = iota + 1
-	levelShift
+	levelCompare = iota + 1 // and shifts
+	levelConcat
 	levelAdd
 	levelMultiply
 )
 
-// operatorLevel returns the level of a binary operator, or 0 for other symbols. The
-// published grammars disagree about & | ^ and ||. Here they have the level of + and -.
+// operatorLevel returns the level of a binary operator, or 0 for other symbols. It is
+// that of the service's planner; the published grammars disagree.
 func operatorLevel(op string) int {
 	switch op {
-	case "=", "!=", "<", "<=", ">", ">=":
+	case "=", "!=", "<", "<=", ">", ">=", "<<", ">>", ">>>":
 		return levelCompare
-	case "<<", ">>", ">>>":
-		return levelShift
-	case "+", "-", "&", "|", "^", "||":
+	case "||":
+		return levelConcat
+	case "+", "-", "&", "|", "^":
 		return levelAdd
 	case "*", "/", "%":
 		return levelMultiply
