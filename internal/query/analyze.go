@@ -16,6 +16,7 @@ import (
 // analysis checks a query against the rules of the language, as the service's planner
 // does: in its order and with its codes, places and texts. docs/planner.md has the order.
 type analysis struct {
+	text        string
 	params      map[string]value.Value
 	functions   func(name string) (Function, bool) // user-defined; nil for none at all
 	diagnostics []sql.Diagnostic
@@ -67,7 +68,7 @@ func (a *analysis) later(format string, args ...any) {
 // records in the plan why partitions refuse a query that can be described.
 func (p *Plan) check(text string) error {
 	q := p.query
-	a := &analysis{params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
+	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
@@ -98,9 +99,10 @@ func (p *Plan) check(text string) error {
 type position uint8
 
 const (
-	outermost position = iota
-	source             // in the first input of an outermost query, or of a query in that position: it may name the container
-	inside             // in any other input, or in an expression
+	outermost  position = iota
+	source              // in the first input of an outermost query, or of a query in that position: it may name the container
+	inside              // in any other input
+	expression          // in an expression
 )
 
 // query checks a query and returns its scope. First come the errors of each clause by
@@ -111,8 +113,8 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
 	if q.From != nil {
-		if q.Rank && len(q.From.Inputs) > 1 {
-			a.unranked(q.FromAt, "SC2224", "The JOIN operator is")
+		for i := len(q.From.Inputs) - 1; i > 0 && q.Rank; i-- {
+			a.unranked(sql.Span{Start: q.FromAt.Start, End: q.From.Inputs[i].At.End}, "SC2224", "The JOIN operator is")
 		}
 		for i := range q.From.Inputs {
 			a.input(q, i, s, at)
@@ -143,7 +145,7 @@ func (a *analysis) filter(q *sql.Select, s *scope, at position) {
 	a.expr(q.Where, s)
 	for call := range aggregatesIn(q.Where) {
 		one := sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
-		if at == inside {
+		if at == expression {
 			a.unknown = append(a.unknown, one)
 			continue
 		}
@@ -163,7 +165,10 @@ func (a *analysis) inputsSeveral(q *sql.Select) bool {
 // outermost query, or of a query in its place, may name the container.
 func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 	in := &q.From.Inputs[i]
-	first := i == 0 && at != inside
+	first := i == 0 && at < inside
+	if s.sets++; in.In && in.Subquery != nil {
+		s.sets++
+	}
 	if i > 0 {
 		if a.joins++; a.joins == joinsMax+1 {
 			a.exceeded("SC3002", "joins", joinsMax)
@@ -211,10 +216,8 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 		// The planner accepts it in a subquery.
 		a.unknown = append(a.unknown, sql.Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
 	}
-	if q.Star && q.From != nil && !ordersGroups(q) {
-		if first := q.From.Inputs[0]; len(q.From.Inputs) != 1 || first.In && first.Subquery != nil {
-			a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
-		}
+	if q.Star && !ordersGroups(q) && (s.sets > 1 || q.From == nil && s.inputSets() > 1) {
+		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
 	if q.Rank && q.Distinct {
 		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
@@ -332,11 +335,18 @@ func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
 	}
 	for i := range q.OrderBy {
 		item := &q.OrderBy[i]
-		a.expr(item.Expr, s)
+		a.sortKey(item.Expr, s)
 		if isDistance(item.Expr) && item.Explicit {
 			a.report(item.At, "SC2210", "Specifying a sorting order (ASC or DESC) with VectorDistance function is not supported. VectorDistance will always sort in the order of most similar (first) to least similar (last).")
 		}
 	}
+}
+
+// sortKey checks a key of ORDER BY by itself.
+func (a *analysis) sortKey(x sql.Expr, s *scope) {
+	a.sorting = true
+	a.expr(x, s)
+	a.sorting = false
 }
 
 // refers reports whether x contains the alias of an input, outside subqueries and
@@ -396,7 +406,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 			if a.sorting {
 				code, clause = "SC2103", "ORDER BY clause"
 			}
-			a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(x.String()), clause)
+			a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(a.text[x.Span().Start:x.Span().End]), clause)
 		}
 		return
 	}
@@ -587,7 +597,10 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 			a.combined(x.At)
 			return
 		}
-		a.query(x.Query, s, inside)
+		sorting := a.sorting
+		a.sorting = false
+		defer func() { a.sorting = sorting }()
+		a.query(x.Query, s, expression)
 		if x.Kind == sql.SubqueryScalar && a.several[x.Query] {
 			a.cardinality(x)
 		}
@@ -623,8 +636,12 @@ func (a *analysis) isFixed(x sql.Expr) bool {
 
 // let checks a LET, whose name must not hide another.
 func (a *analysis) let(x *sql.LetExpr, s *scope) {
-	if a.keys {
+	switch {
+	case a.keys:
 		a.report(x.At, "SC2090", "LET expressions are not allowed in the GROUP BY clause.")
+		return
+	case a.sorting:
+		a.report(x.At, "SC2091", "LET expressions are not allowed in the ORDER BY clause.")
 		return
 	}
 	a.expr(x.Value, s)
@@ -649,7 +666,7 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
 		return
 	}
-	if (f.name == "NOW" || f.name == "AGO") && len(x.Args) == 1 && !isTimespan(x.Args[0]) {
+	if takesTimespan(f, len(x.Args)) && !a.isTimespan(x.Args[0]) {
 		a.faulty[x] = true
 		a.report(x.At, "SC2053", "The timespan argument provided to the DateTime function is invalid.")
 		return
@@ -683,12 +700,27 @@ func (a *analysis) arity(x *sql.CallExpr, f *function) {
 	}
 }
 
-var timespan = regexp.MustCompile(`^-?([0-9]+(\.[0-9]+)?(d|h|m|s|ms)|([0-9]+\.)?[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)$`)
+// takesTimespan reports whether the first of n arguments is a span of time.
+func takesTimespan(f *function, n int) bool {
+	return n == 1 && (f.name == "NOW" || f.name == "AGO") || n == 2 && f.name == "DateTimeAdd"
+}
 
-// isTimespan reports whether x is the text of a span of time, such as 1d or 01:30:00.
-func isTimespan(x sql.Expr) bool {
-	l, ok := x.(*sql.Literal)
-	return ok && l.Value.Kind() == value.KindString && timespan.MatchString(l.Value.Text())
+var timespan = regexp.MustCompile(`^-?[0-9]+.`)
+
+// isTimespan reports whether x is the text of a span of time, such as 1d.
+func (a *analysis) isTimespan(x sql.Expr) bool {
+	return timespan.MatchString(a.given(x).Text())
+}
+
+// given returns the value of a literal or a parameter.
+func (a *analysis) given(x sql.Expr) value.Value {
+	switch x := x.(type) {
+	case *sql.Literal:
+		return x.Value
+	case *sql.Parameter:
+		return a.params[x.Name]
+	}
+	return value.Undefined()
 }
 
 // arity says how many arguments the function has.

@@ -14,6 +14,7 @@ type scope struct {
 	outer  *scope
 	names  map[string]alias // nil before the first name
 	inputs []alias
+	sets   int            // of the analysis: the inputs, for SELECT *
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
@@ -40,6 +41,15 @@ func (s *scope) lookup(name string) (alias, *scope) {
 func (s *scope) has(name string) bool {
 	_, in := s.lookup(name)
 	return in != nil
+}
+
+// inputSets returns the number of inputs of the query and the outer ones.
+func (s *scope) inputSets() int {
+	n := 0
+	for ; s != nil; s = s.outer {
+		n += s.sets
+	}
+	return n
 }
 
 // with returns the scope inside a LET, for the analysis.

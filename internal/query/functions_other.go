@@ -11,7 +11,7 @@ import (
 func otherFunctions() []function {
 	return []function{
 		{name: "DOCUMENTID", min: 1, max: 1, run: documentID},
-		{name: "HASH", min: 1, max: 2, run: hash},
+		{name: "HASH", min: 1, max: 3, run: hash},
 	}
 }
 
@@ -37,12 +37,15 @@ func hash(e *env, args []value.Value) value.Value {
 		return value.Undefined()
 	}
 	e.scratch = value.AppendKey(e.scratch[:0], args[0])
+	if len(args) == 3 {
+		e.scratch = value.AppendKey(e.scratch, args[2]) // the seed
+	}
 	h := fnv.New64a()
 	h.Write(e.scratch)
 	sum := int64(h.Sum64() >> (64 - hashBits))
-	if len(args) == 2 {
+	if len(args) > 1 {
 		mod, ok := args[1].Integer()
-		if !ok || mod < 1 {
+		if !ok || mod == 0 {
 			return value.Undefined()
 		}
 		sum %= mod

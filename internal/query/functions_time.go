@@ -42,15 +42,13 @@ func timeFunctions() []function {
 	millis := func(t time.Time) value.Value { return value.Int(t.UnixMilli()) }
 	return []function{
 		now("GetCurrentDateTime", dateTime),
-		{name: "NOW", volatile: true, run: func(e *env, _ []value.Value) value.Value {
-			return dateTime(e.now)
-		}},
+		{name: "NOW", max: 2, volatile: true, run: shifted(1)},
 		now("GetCurrentTicks", ticks), now("GetCurrentTimestamp", millis),
 		of("DateTimeToTicks", ticks), of("DateTimeToTimestamp", millis),
 		part("YEAR", "year"), part("MONTH", "month"), part("DAY", "day"),
 		fromInteger("TicksToDateTime", ticksPerSecond), fromInteger("TimestampToDateTime", 1000),
-		{name: "DateTimeAdd", min: 3, max: 3, run: dateTimeAdd},
-		{name: "AGO", min: 2, max: 2, volatile: true, run: ago},
+		{name: "DateTimeAdd", min: 2, max: 3, run: dateTimeAdd},
+		{name: "AGO", min: 1, max: 2, volatile: true, run: shifted(-1)},
 		{name: "DateTimeFormat", min: 2, max: 2, run: dateTimeFormat},
 		{name: "DateTimeDiff", min: 3, max: 3, run: dateTimeDiff},
 		{name: "DateTimePart", min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
@@ -169,13 +167,17 @@ func roundDiv(a, b int64) int64 {
 
 // fromInteger returns a function of a number of units since 1970.
 func fromInteger(name string, perSecond int64) function {
-	return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
+	return function{name: name, min: 1, max: 2, run: func(e *env, args []value.Value) value.Value {
 		n, ok := args[0].Integer()
 		if !ok {
 			return value.Undefined()
 		}
 		seconds, rest := floorDiv(n, perSecond)
-		return dateTime(time.Unix(seconds, rest*int64(time.Second)/perSecond))
+		v := dateTime(time.Unix(seconds, rest*int64(time.Second)/perSecond))
+		if len(args) == 2 {
+			return dateTimeFormat(e, []value.Value{v, args[1]})
+		}
+		return v
 	}}
 }
 
@@ -231,21 +233,40 @@ func partOf(t time.Time, part string) value.Value {
 const spanMax = 10_000 * 366
 
 func dateTimeAdd(_ *env, args []value.Value) value.Value {
-	n, whole := args[1].Integer()
-	t, ok := parseDateTime(args[2])
+	last := len(args) - 1
+	part, n, whole := span(args[:last])
+	t, ok := parseDateTime(args[last])
 	if !ok || !whole {
 		return value.Undefined()
 	}
-	return addPart(t, partName(args[0]), n)
+	return addPart(t, part, n)
 }
 
-// ago returns the current time minus a number of parts.
-func ago(e *env, args []value.Value) value.Value {
-	n, whole := args[1].Integer()
-	if !whole || n == math.MinInt64 {
-		return value.Undefined()
+// span returns the part of a date and the number of such parts that one argument, such
+// as "1d", or two say.
+func span(args []value.Value) (part string, n int64, ok bool) {
+	if len(args) == 2 {
+		n, ok = args[1].Integer()
+		return partName(args[0]), n, ok
 	}
-	return addPart(e.now.UTC(), partName(args[0]), -n)
+	text := args[0].Text()
+	digits := len(text) - len(strings.TrimLeft(text, "-0123456789"))
+	n, err := strconv.ParseInt(text[:digits], 10, 64)
+	return partName(value.String(text[digits:])), n, err == nil
+}
+
+// shifted returns NOW, or AGO for a sign of -1: the current time and a span of time.
+func shifted(sign int64) runner {
+	return func(e *env, args []value.Value) value.Value {
+		if len(args) == 0 {
+			return dateTime(e.now)
+		}
+		part, n, whole := span(args)
+		if !whole || n == math.MinInt64 {
+			return value.Undefined()
+		}
+		return addPart(e.now.UTC(), part, sign*n)
+	}
 }
 
 // addPart adds n parts; undefined if the result is outside the range of years.

@@ -188,38 +188,66 @@ func (a *analysis) rank(q *sql.Select, s *scope, at position) {
 		a.report(q.OrderAt, "SC2228", "The ORDER BY RANK clause is not supported in subqueries.")
 	}
 	call := item.Expr.(*sql.CallExpr)
-	before := len(a.diagnostics)
-	switch {
-	case isFunction(call, "RRF"):
-		// Scores of texts are checked after the other arguments.
-		for _, text := range []bool{false, true} {
-			for _, arg := range call.Args {
-				inner, _ := arg.(*sql.CallExpr)
-				switch is := isFunction(inner, "FullTextScore"); {
-				case is && text:
-					a.textScore(inner, s)
-				case is || text:
-				case isFunction(inner, "RRF"):
-					a.report(inner.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", inner.Name)
-				default:
-					a.expr(arg, s)
-				}
-			}
+	if isFunction(call, "RRF") {
+		a.fusion(q, call, s)
+		return
+	}
+	a.score(q, call, s)
+}
+
+// fusion checks a call of RRF. The last argument, which may be the weights, comes first.
+func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
+	scores, weights := fusionOf(call)
+	if len(scores) < 2 {
+		a.report(q.OrderAt, "SC2233", "A score fusion function requires at least two component score functions.")
+	}
+	last := len(call.Args) - 1
+	if last < 0 {
+		return
+	}
+	if weights != nil && len(scores) > 0 {
+		a.sortKey(weights, s)
+		if len(scores) > 1 && len(weightsOf(weights, inputs{params: a.params})) != len(scores) {
+			a.report(q.OrderAt, "SC2229", "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as the number of the component scores.")
 		}
+	} else {
+		a.score(q, call.Args[last], s)
+	}
+	for _, x := range call.Args[:last] {
+		a.score(q, x, s)
+	}
+}
+
+// score checks a component of a ranking.
+func (a *analysis) score(q *sql.Select, x sql.Expr, s *scope) {
+	call, _ := x.(*sql.CallExpr)
+	switch {
 	case isFunction(call, "FullTextScore"):
 		a.textScore(call, s)
+		return
+	case call == nil:
+		before := len(a.diagnostics)
+		if a.sortKey(x, s); len(a.diagnostics) > before {
+			return
+		}
 	default:
-		a.expr(call, s)
+		a.sortKey(x, s)
 	}
-	if len(a.diagnostics) == before {
-		a.fusion(q, call)
+	if isScore(x) || call != nil && a.faulty[call] {
+		return
+	}
+	if _, ok := aggregateKind(x); ok {
+		a.unranked(call.At, "SC2226", "Aggregate functions are")
+	}
+	if !slices.ContainsFunc(a.diagnostics, func(one sql.Diagnostic) bool { return one.Code == "SC2221" && one.At == q.OrderAt }) {
+		a.report(q.OrderAt, "SC2221", "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call.")
 	}
 }
 
 // textScore checks a call of FullTextScore where it is allowed.
 func (a *analysis) textScore(call *sql.CallExpr, s *scope) {
 	for _, arg := range call.Args {
-		a.expr(arg, s)
+		a.sortKey(arg, s)
 	}
 	if f := functions["FULLTEXTSCORE"]; !f.takes(len(call.Args)) {
 		a.arity(call, f)
@@ -248,23 +276,6 @@ func (a *analysis) isTerm(x sql.Expr) bool {
 	return v.Get("term").Kind() == value.KindString && whole && distance >= 0 && distance <= 2
 }
 
-// fusion checks what an ORDER BY RANK calls.
-func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr) {
-	scores := []sql.Expr{call}
-	var weights sql.Expr
-	if isFunction(call, "RRF") {
-		if scores, weights = fusionOf(call); len(scores) < 2 {
-			a.report(q.OrderAt, "SC2233", "A score fusion function requires at least two component score functions.")
-		}
-	}
-	switch {
-	case len(scores) == 0 && weights != nil || slices.ContainsFunc(scores, func(x sql.Expr) bool { return !isScore(x) }):
-		a.report(q.OrderAt, "SC2221", "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call.")
-	case weights != nil && len(weightsOf(weights, inputs{params: a.params})) != len(scores):
-		a.report(q.OrderAt, "SC2229", "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as the number of the component scores.")
-	}
-}
-
 // isScore reports whether x is a component of a ranking.
 func isScore(x sql.Expr) bool {
 	call, ok := x.(*sql.CallExpr)
@@ -275,15 +286,12 @@ func isScore(x sql.Expr) bool {
 func (a *analysis) arguments(x *sql.CallExpr, f *function) {
 	switch f.name {
 	case "HASH":
-		if len(x.Args) < 2 {
-			return
+		if len(x.Args) > 1 && !a.isInteger(x.Args[1], 0) {
+			a.report(x.Args[1].Span(), "SC2051", "The modulo value for the 'Hash' function must be a non-zero integer literal.")
 		}
-		if l, ok := x.Args[1].(*sql.Literal); ok {
-			if n, ok := l.Value.Int64(); ok && n != 0 {
-				return
-			}
+		if len(x.Args) > 2 && !a.isInteger(x.Args[2], math.MaxInt64) {
+			a.report(x.Args[2].Span(), "SC2052", "The seed value for the 'Hash' function must be an integer literal.")
 		}
-		a.report(x.Args[1].Span(), "SC2051", "The modulo value for the 'Hash' function must be a non-zero integer literal.")
 	case "VectorDistance":
 		a.vectorOptions(x)
 	case "_FullTextScore":
@@ -292,6 +300,16 @@ func (a *analysis) arguments(x *sql.CallExpr, f *function) {
 			a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
 		}
 	}
+}
+
+// isInteger reports whether x is an integer, written as such, other than but.
+func (a *analysis) isInteger(x sql.Expr, but int64) bool {
+	n, ok := a.given(x).Int64()
+	if at := x.Span(); ok && n != but {
+		text := a.text[at.Start:at.End]
+		return !strings.ContainsAny(text, ".eE") || strings.ContainsAny(text, "xX@")
+	}
+	return false
 }
 
 func isLiteral(x sql.Expr) bool {

@@ -21,17 +21,14 @@ func Diagnosticf(at Span, code, format string, args ...any) Diagnostic {
 	return Diagnostic{At: at, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// nearMax is the maximum number of bytes of the text that an error quotes.
-const nearMax = 64
+// nearMax is the maximum number of code points of the text that an error quotes.
+const nearMax = 127
 
 // syntaxError returns the error of a token that must not follow those before it.
 func syntaxError(text string, t Token) Diagnostic {
 	near := text[t.At.Start:t.At.End]
-	if len(near) > nearMax {
-		near = near[:nearMax]
-		for !utf8.ValidString(near) {
-			near = near[:len(near)-1]
-		}
+	if utf8.RuneCountInString(near) > nearMax {
+		near = string([]rune(near)[:nearMax])
 	}
 	switch t.Kind {
 	case TokenEnd:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/value"
@@ -116,7 +117,7 @@ func (l *Lexer) Next() Token {
 	}
 	c := l.text[start]
 	switch {
-	case nameStart(c):
+	case startsName(l.text, start):
 		l.pos = scanName(l.text, start)
 		t := l.token(TokenIdent, start)
 		if word := keyword(t.Text); word != "" {
@@ -142,7 +143,7 @@ func (l *Lexer) skipBlanks() {
 	for l.pos < len(l.text) {
 		rest := l.text[l.pos:]
 		switch {
-		case rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r' || rest[0] == '\n':
+		case rest[0] == ' ' || rest[0] >= '\t' && rest[0] <= '\r':
 			l.pos++
 		case strings.HasPrefix(rest, "--"):
 			end := strings.IndexAny(rest, "\r\n")
@@ -150,6 +151,12 @@ func (l *Lexer) skipBlanks() {
 				end = len(rest)
 			}
 			l.pos += end
+		case rest[0] >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(rest)
+			if !unicode.IsSpace(r) {
+				return
+			}
+			l.pos += size
 		default:
 			return
 		}
@@ -180,7 +187,7 @@ func (l *Lexer) number() Token {
 		}
 	}
 	l.pos = i
-	if l.pos < len(l.text) && nameStart(l.text[i]) {
+	if startsName(l.text, i) {
 		return l.badNumber(start)
 	}
 	t := l.token(TokenNumber, start)
@@ -206,7 +213,7 @@ func (l *Lexer) hexadecimal() Token {
 		i++
 	}
 	l.pos = i
-	if i < len(l.text) && nameStart(l.text[i]) {
+	if startsName(l.text, i) {
 		return l.badNumber(start)
 	}
 	t := l.token(TokenNumber, start)
@@ -227,8 +234,8 @@ func (l *Lexer) badNumber(start int) Token {
 	if l.text[l.pos]|0x20 == 'e' && l.pos+1 < len(l.text) && (l.text[l.pos+1] == '+' || l.text[l.pos+1] == '-') {
 		l.pos += 2
 	}
-	for l.pos < len(l.text) && nameByte(l.text[l.pos]) {
-		l.pos++
+	for next := nextInName(l.text, l.pos); next > l.pos; next = nextInName(l.text, l.pos) {
+		l.pos = next
 	}
 	return l.token(TokenBadNumber, start)
 }
@@ -346,7 +353,7 @@ func (l *Lexer) parameter() Token {
 	rest := l.text[start+1:]
 	end := scanName(rest, 0)
 	for n := min(l.declaredMax, len(rest)); n > end; n-- {
-		if n < len(rest) && nameByte(rest[n]) && nameByte(rest[n-1]) {
+		if last, _ := utf8.DecodeLastRuneInString(rest[:n]); nextInName(rest, n) > n && nextInName(string(last), 0) > 0 {
 			continue // the match ends inside a word
 		}
 		if _, ok := l.declared[rest[:n]]; ok {
@@ -387,25 +394,51 @@ func (l *Lexer) symbol() Token {
 	return l.token(TokenInvalid, start)
 }
 
-// nameStart reports whether a name may begin with c. Names may have any characters
-// outside of ASCII.
+// nameStart reports whether a name may begin with a byte of ASCII.
 func nameStart(c byte) bool {
-	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func nameByte(c byte) bool { return nameStart(c) || digit(c) }
+// startsName reports whether a name may begin at i: with a letter of the first 65,536
+// code points, as for the service's planner, or a low line.
+func startsName(s string, i int) bool {
+	if i >= len(s) || s[i] < utf8.RuneSelf {
+		return i < len(s) && nameStart(s[i])
+	}
+	r, size := utf8.DecodeRuneInString(s[i:])
+	return size < 4 && (unicode.IsLetter(r) || unicode.Is(unicode.Nl, r))
+}
+
+// nextInName returns the place after the character at i if that may be in a name,
+// otherwise i.
+func nextInName(s string, i int) int {
+	if i >= len(s) || s[i] < utf8.RuneSelf {
+		if i < len(s) && (nameStart(s[i]) || digit(s[i])) {
+			return i + 1
+		}
+		return i
+	}
+	r, size := utf8.DecodeRuneInString(s[i:])
+	if size < 4 && (unicode.IsLetter(r) || unicode.In(r, unicode.Nl, unicode.Nd)) {
+		return i + size
+	}
+	return i
+}
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
 // scanName returns the end of the identifier at i, or i if there is none.
 func scanName(s string, i int) int {
-	if i >= len(s) || !nameStart(s[i]) {
+	if !startsName(s, i) {
 		return i
 	}
-	for i < len(s) && nameByte(s[i]) {
-		i++
+	for {
+		next := nextInName(s, i)
+		if next == i {
+			return i
+		}
+		i = next
 	}
-	return i
 }
 
 func scanDigits(s string, i int) int {

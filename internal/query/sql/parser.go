@@ -210,7 +210,8 @@ func (p *parser) count() Expr {
 
 // rows reads a count that is written as an integer.
 func (p *parser) rows() Expr {
-	if p.tok.Kind == TokenNumber && strings.ContainsAny(p.tok.Text, ".eE") && !strings.ContainsAny(p.tok.Text, "xX") {
+	written := !strings.ContainsAny(p.tok.Text, ".eE") || strings.ContainsAny(p.tok.Text, "xX")
+	if _, whole := p.tok.Value.Int64(); p.tok.Kind == TokenNumber && !(whole && written) {
 		p.unexpected()
 	}
 	return p.count()
