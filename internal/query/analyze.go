@@ -28,6 +28,9 @@ type analysis struct {
 	udfs        int                    // calls of user-defined functions so far
 	whole       sql.Span               // of the query
 	sorting     bool                   // the expression that is checked is a key of ORDER BY
+	filtering   bool                   // the expression that is checked is of WHERE
+	depth       int                    // of subqueries in expressions
+	nested      bool                   // an aggregate of an aggregate was reported
 	keys        bool                   // the expression that is checked is a key of GROUP BY
 	several     map[*sql.Select]bool   // the queries that can have several rows for a document
 	faulty      map[*sql.CallExpr]bool // calls that are not understood
@@ -114,7 +117,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	}
 	if q.From != nil {
 		for i := len(q.From.Inputs) - 1; i > 0 && q.Rank; i-- {
-			a.unranked(sql.Span{Start: q.FromAt.Start, End: q.From.Inputs[i].At.End}, "SC2224", "The JOIN operator is")
+			a.unranked(sql.Span{Start: q.FromAt.Start, End: max(q.From.Inputs[i].At.End, q.From.Inputs[i].AliasAt.End)}, "SC2224", "The JOIN operator is")
 		}
 		for i := range q.From.Inputs {
 			a.input(q, i, s, at)
@@ -135,22 +138,28 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if !correct || !isGrouped(q) || len(q.GroupBy) > 0 {
 		a.several[q] = a.inputsSeveral(q)
 	}
-	a.counts(q, at)
+	a.counts(q, at, correct)
 	return s
 }
 
-// filter checks WHERE. In an expression the planner accepts an aggregate in it, which
-// partitions refuse.
+// filter checks WHERE. In a subquery of an expression the planner accepts an aggregate in
+// it, which partitions refuse.
 func (a *analysis) filter(q *sql.Select, s *scope, at position) {
-	a.expr(q.Where, s)
-	for call := range aggregatesIn(q.Where) {
-		one := sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
-		if at == expression {
-			a.unknown = append(a.unknown, one)
-			continue
+	if at == expression {
+		a.expr(q.Where, s)
+		for call := range aggregatesIn(q.Where) {
+			a.unknown = append(a.unknown, inFilter(call))
 		}
-		a.report(one.At, one.Code, "%s", one.Message)
+		return
 	}
+	a.filtering = true
+	a.expr(q.Where, s)
+	a.filtering = false
+}
+
+// inFilter returns the error of an aggregate in WHERE.
+func inFilter(call *sql.CallExpr) sql.Diagnostic {
+	return sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
 }
 
 // inputsSeveral reports whether a query can have more than one row for a document,
@@ -174,6 +183,12 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 			a.exceeded("SC3002", "joins", joinsMax)
 		}
 	}
+	if q.Rank && in.In {
+		a.unranked(in.At, "SC2223", "The FROM clause with the IN operator is")
+	}
+	if q.Rank && in.Subquery != nil {
+		a.unranked(in.SubqueryAt, "SC2225", "Subqueries in the FROM clause are")
+	}
 	switch {
 	case in.Subquery != nil && first:
 		a.query(in.Subquery, s, source)
@@ -181,12 +196,6 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 		a.query(in.Subquery, s, inside)
 	case !first:
 		a.expr(in.Collection, s)
-	}
-	if q.Rank && in.In {
-		a.unranked(in.At, "SC2223", "The FROM clause with the IN operator is")
-	}
-	if q.Rank && in.Subquery != nil {
-		a.unranked(in.SubqueryAt, "SC2225", "Subqueries in the FROM clause are")
 	}
 	name := in.Name()
 	if name == "" {
@@ -216,11 +225,11 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 		// The planner accepts it in a subquery.
 		a.unknown = append(a.unknown, sql.Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
 	}
-	if q.Star && !ordersGroups(q) && (s.sets > 1 || q.From == nil && s.inputSets() > 1) {
-		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
-	}
 	if q.Rank && q.Distinct {
 		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
+	}
+	if q.Star && !ordersGroups(q) && (s.sets > 1 || q.From == nil && s.inputSets() > 1) {
+		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
 	names := columnNames(q.Items)
 	if q.Value != nil {
@@ -251,7 +260,7 @@ func ordersGroups(q *sql.Select) bool {
 // needs no check if it has only properties and there is no GROUP BY.
 func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
 	grouped := isGrouped(q) || ordersGroups(q)
-	if !grouped || q.Rank {
+	if !grouped || q.Rank || q.From == nil && len(q.GroupBy) == 0 {
 		return
 	}
 	if len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) }) {
@@ -396,7 +405,10 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 		a.grouped(y.Value, s, here, keys)
 		a.grouped(y.In, s, here.with(y.Name), keys)
 		return
-	case *sql.Ident, *sql.MemberExpr, *sql.IndexExpr:
+	case *sql.IndexExpr:
+		a.grouped(y.X, s, here, keys) // an element is what it is of
+		return
+	case *sql.Ident, *sql.MemberExpr:
 		root, inKey := pathRoot(x, keys)
 		if root == nil {
 			break
@@ -520,15 +532,16 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 	}
 }
 
-// counts checks TOP, OFFSET and LIMIT, which subqueries must not have.
-func (a *analysis) counts(q *sql.Select, at position) {
-	if q.Top != nil && at != outermost && a.isCount(q.Top) {
+// counts checks TOP, OFFSET and LIMIT, which subqueries must not have. TOP of a grouped
+// query is checked only if the query is correct.
+func (a *analysis) counts(q *sql.Select, at position, correct bool) {
+	if q.Top != nil && at != outermost && (isLiteral(q.Top) || a.isCount(q.Top)) {
 		a.report(q.TopAt, "SC2203", "'TOP' is not supported in subqueries.")
 	}
 	if q.Offset != nil && at != outermost {
 		a.report(q.OffsetAt, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
 	}
-	if at == outermost {
+	if correct || !isGrouped(q) && !ordersGroups(q) {
 		a.count(q.Top, "SC2060", "The count value provided for a TOP clause must be an integer.")
 	}
 	a.count(q.Offset, "SC2062", "The OFFSET count value exceeds the maximum allowed value.")
@@ -597,10 +610,7 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 			a.combined(x.At)
 			return
 		}
-		sorting := a.sorting
-		a.sorting = false
-		defer func() { a.sorting = sorting }()
-		a.query(x.Query, s, expression)
+		a.subquery(x, s)
 		if x.Kind == sql.SubqueryScalar && a.several[x.Query] {
 			a.cardinality(x)
 		}
@@ -609,6 +619,17 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 			a.expr(part, s)
 		}
 	}
+}
+
+// subquery checks the query of an expression, to which the clause of the expression
+// means nothing.
+func (a *analysis) subquery(x *sql.Subquery, s *scope) {
+	sorting, filtering := a.sorting, a.filtering
+	a.sorting, a.filtering = false, false
+	a.depth++
+	a.query(x.Query, s, expression)
+	a.depth--
+	a.sorting, a.filtering = sorting, filtering
 }
 
 func (a *analysis) unresolved(x *sql.Ident) {
@@ -682,10 +703,26 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 		a.report(x.At, "SC2240", "The FullTextScore function is only allowed in the ORDER BY RANK clause.")
 	case f.aggregate && a.keys:
 		a.combined(x.At)
+	case f.aggregate && a.filtering:
+		one := inFilter(x)
+		a.report(one.At, one.Code, "%s", one.Message)
 	case f.aggregate && slices.ContainsFunc(x.Args, hasAggregate):
-		a.report(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
+		a.ofAggregate(x)
 	}
 	a.arguments(x, f)
+}
+
+// ofAggregate reports an aggregate of an aggregate, once. In a subquery of an expression
+// the planner accepts it, and partitions refuse it.
+func (a *analysis) ofAggregate(x *sql.CallExpr) {
+	one := sql.Diagnosticf(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
+	switch {
+	case a.depth > 0:
+		a.unknown = append(a.unknown, one)
+	case !a.nested:
+		a.nested = true
+		a.report(one.At, one.Code, "%s", one.Message)
+	}
 }
 
 // arity reports a wrong number of arguments. The error has the name as it is written.

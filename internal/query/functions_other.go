@@ -38,6 +38,9 @@ func hash(e *env, args []value.Value) value.Value {
 	}
 	e.scratch = value.AppendKey(e.scratch[:0], args[0])
 	if len(args) == 3 {
+		if _, ok := args[2].Integer(); !ok {
+			return value.Undefined()
+		}
 		e.scratch = value.AppendKey(e.scratch, args[2]) // the seed
 	}
 	h := fnv.New64a()

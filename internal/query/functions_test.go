@@ -145,11 +145,11 @@ func TestPolicies(t *testing.T) {
 		`VectorDistance(c.f, [4, 5])`:      `1`,
 		`VectorDistance(c.e, c.f)`:         `0`,
 		`[VectorDistance(c.e, [1]), VectorDistance(c.at, [1, 1]), VectorDistance(c.none, [1, 1]), VectorDistance(c.e, "x")]`: `[]`,
-		`[_VectorScore(c.e, [1, 1], 1), _VectorScore(c.e, [1, 1], true, {distanceFunction: c.fr}), _VectorScore(c.e, [])]`:   `[]`,
-		`VectorDistance([1, 1], c.e, true, {distanceFunction: "dotproduct"})`:                                                `9`,
-		`VectorDistance(c.e, [1, 1], false, {distanceFunction: "dotproduct"})`:                                               `9`,
-		`ST_DISTANCE(c.at, {"type": "Point", "coordinates": [0, 0]})`:                                                        `5`,
-		`ST_ISVALID({"type": "Point", "coordinates": [0, 91]})`:                                                              `true`,
+		`[_VectorScore(c.e, [])]`: `[]`,
+		`VectorDistance([1, 1], c.e, true, {distanceFunction: "dotproduct"})`:  `9`,
+		`VectorDistance(c.e, [1, 1], false, {distanceFunction: "dotproduct"})`: `9`,
+		`ST_DISTANCE(c.at, {"type": "Point", "coordinates": [0, 0]})`:          `5`,
+		`ST_ISVALID({"type": "Point", "coordinates": [0, 91]})`:                `true`,
 	} {
 		p, err := Compile("SELECT VALUE "+expr+" FROM c", nil, ix, Options{})
 		if err != nil {

@@ -66,7 +66,9 @@ func columnName(x sql.Expr) string {
 			return x.Name
 		}
 	case *sql.MemberExpr:
-		return x.Name
+		if x.Param == "" {
+			return x.Name
+		}
 	}
 	return ""
 }

@@ -198,6 +198,13 @@ func (a *analysis) rank(q *sql.Select, s *scope, at position) {
 // fusion checks a call of RRF. The last argument, which may be the weights, comes first.
 func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
 	scores, weights := fusionOf(call)
+	weighted := weights != nil && len(scores) > 0
+	if weighted {
+		a.sortKey(weights, s)
+		if len(weightsOf(weights, inputs{params: a.params})) != len(scores) {
+			a.report(q.OrderAt, "SC2229", "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as the number of the component scores.")
+		}
+	}
 	if len(scores) < 2 {
 		a.report(q.OrderAt, "SC2233", "A score fusion function requires at least two component score functions.")
 	}
@@ -205,12 +212,7 @@ func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
 	if last < 0 {
 		return
 	}
-	if weights != nil && len(scores) > 0 {
-		a.sortKey(weights, s)
-		if len(scores) > 1 && len(weightsOf(weights, inputs{params: a.params})) != len(scores) {
-			a.report(q.OrderAt, "SC2229", "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as the number of the component scores.")
-		}
-	} else {
+	if !weighted {
 		a.score(q, call.Args[last], s)
 	}
 	for _, x := range call.Args[:last] {
@@ -224,6 +226,12 @@ func (a *analysis) score(q *sql.Select, x sql.Expr, s *scope) {
 	switch {
 	case isFunction(call, "FullTextScore"):
 		a.textScore(call, s)
+		return
+	case isFunction(call, "RRF"):
+		for _, arg := range call.Args {
+			a.score(q, arg, s)
+		}
+		a.report(call.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(call.Name))
 		return
 	case call == nil:
 		before := len(a.diagnostics)
@@ -292,7 +300,7 @@ func (a *analysis) arguments(x *sql.CallExpr, f *function) {
 		if len(x.Args) > 2 && !a.isInteger(x.Args[2], math.MaxInt64) {
 			a.report(x.Args[2].Span(), "SC2052", "The seed value for the 'Hash' function must be an integer literal.")
 		}
-	case "VectorDistance":
+	case "VectorDistance", "_VectorScore":
 		a.vectorOptions(x)
 	case "_FullTextScore":
 		if isLiteral(x.Args[1]) || isLiteral(x.Args[4]) {

@@ -37,7 +37,7 @@ const (
 // merge the query.
 func (p *Plan) rewriting(pinned, single bool) (rewriting, error) {
 	q := p.query
-	if pinned && !q.Distinct {
+	if pinned && (!q.Distinct || q.From == nil) {
 		return rewriting{top: -1, offset: -1, limit: -1, distinct: distinctNone}, nil
 	}
 	if err := p.uncomposed(); err != nil {

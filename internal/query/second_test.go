@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -456,6 +457,9 @@ func (w *queryWriter) from(depth int, top string, scalar bool) string {
 	return " FROM " + strings.Join(inputs, " JOIN ")
 }
 
+// inSubquery finds a first input that SELECT * cannot read.
+var inSubquery = regexp.MustCompile(`^ FROM \w+ IN \(`)
+
 // selectList writes the select list, and GROUP BY after the rest of the query.
 func (w *queryWriter) selectList(depth, inputs int, scalar bool, rest string) string {
 	switch w.IntN(6) {
@@ -465,11 +469,11 @@ func (w *queryWriter) selectList(depth, inputs int, scalar bool, rest string) st
 		return fmt.Sprintf("COUNT(1) AS n, {s: [SUM(%s), 1]} AS o, MIN(%s) + 1%s", w.argument(), w.argument(), rest)
 	case 2:
 		if inputs > 0 && !scalar {
-			key := w.aliases[len(w.aliases)-1] + pick(w.Rand, []string{"", ".a", ".k.b"})
+			key := w.aliases[len(w.aliases)-1] + pick(w.Rand, []string{".a", ".k.b"})
 			return fmt.Sprintf("%s AS key, COUNT(1) AS n, MAX(%s) AS m, ARRAY(SELECT VALUE x FROM x IN %s) AS l%s GROUP BY %s", key, w.argument(), key, rest, key)
 		}
 	case 3:
-		if inputs == 1 {
+		if inputs == 1 && !inSubquery.MatchString(rest) {
 			return "*" + rest
 		}
 	case 4:

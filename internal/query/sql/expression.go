@@ -186,8 +186,8 @@ func (p *parser) steps(x Expr, start int) Expr {
 			at := p.expr()
 			p.expect("]")
 			p.raise(max(height, p.height))
-			if name, ok := at.(*Literal); ok && name.Value.Kind() == value.KindString {
-				x = &MemberExpr{X: x, Name: name.Value.Text(), Quoted: true, At: p.from(start), NameAt: name.At}
+			if name, param := p.propertyName(at); name.Kind() == value.KindString {
+				x = &MemberExpr{X: x, Name: name.Text(), Quoted: true, Param: param, At: p.from(start), NameAt: at.Span()}
 			} else {
 				x = &IndexExpr{X: x, Index: at, At: p.from(start)}
 			}
@@ -195,6 +195,18 @@ func (p *parser) steps(x Expr, start int) Expr {
 			return x
 		}
 	}
+}
+
+// propertyName returns the value of a literal or a declared parameter in brackets, and
+// the name of the latter.
+func (p *parser) propertyName(x Expr) (v value.Value, param string) {
+	switch x := x.(type) {
+	case *Literal:
+		return x.Value, ""
+	case *Parameter:
+		return p.lex.declared[x.Name], x.Name
+	}
+	return value.Undefined(), ""
 }
 
 func (p *parser) primary() Expr {

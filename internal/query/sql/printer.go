@@ -1,8 +1,6 @@
 package sql
 
 import (
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/decandb/decan/internal/value"
@@ -237,9 +235,12 @@ func (p *printer) expr(x Expr) {
 		p.write("@", x.Name)
 	case *MemberExpr:
 		p.base(x.X)
-		if plainName(x.Name) && (!x.Quoted || p.fold) {
+		switch {
+		case x.Param != "" && !p.fold:
+			p.write("[@", x.Param, "]")
+		case plainName(x.Name) && (!x.Quoted || p.fold):
 			p.write(".", x.Name)
-		} else {
+		default:
 			p.write("[", quote(x.Name), "]")
 		}
 	case *IndexExpr:
@@ -381,52 +382,10 @@ func (p *printer) literal(v value.Value) {
 		return
 	}
 	if v.Kind() == value.KindNumber {
-		p.write(number(v))
+		p.Write(v.AppendText(nil)) // as the planner does: 1e17 and 100000000000000000 are not the same
 		return
 	}
 	p.write(v.JSON())
-}
-
-// number writes a number as the planner does: a 64-bit integer in full, any other with
-// 15 significant digits, or with 17 if 15 would be another number.
-func number(v value.Value) string {
-	if n, ok := v.Int64(); ok {
-		return strconv.FormatInt(n, 10)
-	}
-	f := v.Float()
-	switch {
-	case f == 0:
-		return "-0"
-	case math.IsInf(f, 1):
-		return "Infinity"
-	case math.IsInf(f, -1):
-		return "-Infinity"
-	case f != f:
-		return "NaN"
-	}
-	text := shortest(f, 15)
-	if again, err := strconv.ParseFloat(text, 64); err != nil || again != f {
-		text = shortest(f, 17)
-	}
-	return text
-}
-
-// shortest is the format %.*g of the C library.
-func shortest(f float64, digits int) string {
-	text := strconv.FormatFloat(f, 'e', digits-1, 64)
-	mantissa, exponent, _ := strings.Cut(text, "e")
-	n, _ := strconv.Atoi(exponent)
-	if n >= -4 && n < digits {
-		text = strconv.FormatFloat(f, 'f', digits-1-n, 64)
-		if strings.Contains(text, ".") {
-			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-		}
-		return text
-	}
-	if strings.Contains(mantissa, ".") {
-		mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
-	}
-	return mantissa + "e" + exponent
 }
 
 // label returns an alias as it is written.

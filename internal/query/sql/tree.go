@@ -91,11 +91,13 @@ type Parameter struct {
 	At   Span
 }
 
-// MemberExpr is access to a property, written .name or ["name"].
+// MemberExpr is access to a property, written .name or ["name"], or [@parameter] if the
+// value of that is a string.
 type MemberExpr struct {
 	X      Expr
 	Name   string
-	Quoted bool // it is written in brackets, even if it does not need them
+	Quoted bool   // it is written in brackets, even if it does not need them
+	Param  string // the parameter of the request that Name is the value of, without the @; "" if Name is written
 	At     Span
 	NameAt Span
 }
