@@ -1,0 +1,363 @@
+package query
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/decandb/decan/internal/query/sql"
+	"github.com/decandb/decan/internal/value"
+)
+
+// ordersGroups reports whether a query with SELECT * is one of groups.
+func ordersGroups(q *sql.Select) bool {
+	return len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
+}
+
+// groupedQuery checks the references of a grouped query: first those of ORDER BY, which
+// needs no check if it has only properties and there is no GROUP BY.
+func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
+	grouped := isGrouped(q) || ordersGroups(q)
+	if !grouped || q.Rank || q.From == nil && len(q.GroupBy) == 0 {
+		return
+	}
+	if len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) }) {
+		paths := map[string]bool{}
+		for _, x := range q.GroupBy {
+			if isPath(x) {
+				paths[sql.Canonical(x)] = true
+			}
+		}
+		a.sorting = true
+		for i := range q.OrderBy {
+			x := q.OrderBy[i].Expr
+			if element, ok := x.(*sql.IndexExpr); ok {
+				x = element.X // an element is not compared with the keys, what it is of is
+			}
+			a.grouped(x, s, s, paths)
+		}
+		a.sorting = false
+	}
+	switch {
+	case q.Star && len(q.GroupBy) > 0:
+		a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
+	case q.Star:
+		a.report(q.ListAt, "SC2040", "'SELECT *' is not allowed with aggregate functions.")
+	}
+	keys := groupKeys(q)
+	for x := range q.Columns() {
+		a.grouped(x, s, s, keys)
+	}
+}
+
+func groupKeys(q *sql.Select) map[string]bool {
+	keys := map[string]bool{}
+	for _, x := range q.GroupBy {
+		keys[sql.Canonical(x)] = true
+	}
+	return keys
+}
+
+// groupBy checks the keys of groups.
+func (a *analysis) groupBy(q *sql.Select, s *scope) {
+	a.keys = true
+	for _, x := range q.GroupBy {
+		a.expr(x, s)
+		if !a.refers(x, s) {
+			a.report(x.Span(), "SC2110", "Each GROUP BY expression must contain at least one property reference.")
+		}
+	}
+	a.keys = false
+	if q.Rank && len(q.GroupBy) > 0 {
+		a.unranked(q.GroupAt, "SC2227", "The GROUP BY clause is")
+	}
+}
+
+// combined reports an aggregate or a subquery in a key of groups.
+func (a *analysis) combined(at sql.Span) {
+	a.report(at, "SC2111", "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.")
+}
+
+// refers reports whether x contains the alias of an input, outside subqueries and
+// expressions with an error of their own.
+func (a *analysis) refers(x sql.Expr, s *scope) bool {
+	switch x := x.(type) {
+	case *sql.Ident:
+		return s.has(x.Name)
+	case *sql.LetExpr:
+		return false
+	case *sql.IndexExpr:
+		return a.isFixed(x.Index) && a.refers(x.X, s)
+	case *sql.LikeExpr:
+		if wrongEscape(x) {
+			return false
+		}
+	case *sql.CallExpr:
+		if a.faulty[x] {
+			return false
+		}
+	}
+	for part := range sql.Children(x) {
+		if a.refers(part, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// wrongEscape reports whether a LIKE has an escape that is not one character.
+func wrongEscape(x *sql.LikeExpr) bool {
+	return x.HasEscape && utf8.RuneCountInString(x.Escape) != 1
+}
+
+// grouped checks an expression in the select list of a grouped query: each reference
+// to the inputs of the query, whose scope is s, must be in an aggregate or in a key.
+// here is the scope of x: that of a subquery, or s.
+func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
+	if _, ok := aggregateKind(x); ok && here == s || keys[sql.Canonical(x)] && !hides(x, here, s) {
+		return
+	}
+	switch y := x.(type) {
+	case *sql.Subquery:
+		a.groupedIn(y, s, here, keys)
+		return
+	case *sql.LetExpr:
+		a.grouped(y.Value, s, here, keys)
+		a.grouped(y.In, s, here.with(y.Name), keys)
+		return
+	case *sql.IndexExpr:
+		a.grouped(y.X, s, here, keys) // an element is what it is of
+		return
+	case *sql.Ident, *sql.MemberExpr:
+		root, inKey := pathRoot(x, keys)
+		if root == nil {
+			break
+		}
+		if !inner(here, s, root.Name) && !inKey {
+			code, clause := "SC2102", "select list"
+			if a.sorting {
+				code, clause = "SC2103", "ORDER BY clause"
+			}
+			a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(a.text[x.Span().Start:x.Span().End]), clause)
+		}
+		return
+	}
+	for part := range sql.Children(x) {
+		a.grouped(part, s, here, keys)
+	}
+}
+
+// inner reports whether a name is an alias of a subquery of the grouped query whose
+// scope is s, according to the scope here in it.
+func inner(here, s *scope, name string) bool {
+	for ; here != s; here = here.outer {
+		if _, ok := here.names[name]; ok {
+			return true
+		}
+	}
+	_, number := numberNames[name]
+	return number && !s.has(name)
+}
+
+// groupedIn checks a subquery of a grouped query. Without an error its own aggregates
+// make one row of several.
+func (a *analysis) groupedIn(x *sql.Subquery, s, outer *scope, keys map[string]bool) {
+	sorting := a.sorting
+	a.sorting = false
+	a.groupedClauses(x.Query, s, outer, keys)
+	a.sorting = sorting
+	if x.Kind == sql.SubqueryScalar && len(a.diagnostics) > 0 && a.inputsSeveral(x.Query) {
+		a.cardinality(x)
+	}
+}
+
+func (a *analysis) groupedClauses(q *sql.Select, s, outer *scope, keys map[string]bool) {
+	here := &scope{outer: outer}
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			in := &q.From.Inputs[i]
+			if in.Subquery != nil {
+				a.groupedClauses(in.Subquery, s, here, keys)
+			} else {
+				a.groupedInput(in, s, here, keys)
+			}
+			if name := in.Name(); name != "" {
+				here.define(name, alias{})
+			}
+		}
+	}
+	if q.Where != nil {
+		a.grouped(q.Where, s, here, keys)
+	}
+	for _, x := range q.GroupBy {
+		a.grouped(x, s, here, keys)
+	}
+	for x := range q.Columns() {
+		if len(q.GroupBy) > 0 {
+			a.lost(x, s, here)
+		}
+		a.grouped(x, s, here, keys)
+	}
+}
+
+// groupedInput checks a collection of a subquery of a grouped query. A key that is only
+// a name does not make its properties known here.
+func (a *analysis) groupedInput(in *sql.Input, s, here *scope, keys map[string]bool) {
+	properties := map[string]bool{}
+	for x := in.Collection; x != nil; {
+		next := sql.Expr(nil)
+		switch y := x.(type) {
+		case *sql.MemberExpr:
+			next = y.X
+		case *sql.IndexExpr:
+			next = y.X
+		}
+		if text := sql.Canonical(x); keys[text] && (next != nil || x == in.Collection && !in.In) {
+			properties[text] = true
+		}
+		x = next
+	}
+	a.grouped(in.Collection, s, here, properties)
+}
+
+// lost reports the aliases of s in the aggregates of a subquery that groups its own
+// rows: the planner does not find them.
+func (a *analysis) lost(x sql.Expr, s, here *scope) {
+	for call := range aggregatesIn(x) {
+		for _, arg := range call.Args {
+			for name := range sql.Idents(arg) {
+				if _, of := here.lookup(name.Name); of == s {
+					a.unresolved(name)
+				}
+			}
+		}
+	}
+}
+
+// pathRoot returns the first name of a path, or nil if x is not a path, and whether
+// the path begins with a key.
+func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
+	for {
+		inKey = inKey || keys[sql.Canonical(x)]
+		switch y := x.(type) {
+		case *sql.Ident:
+			return y, inKey
+		case *sql.MemberExpr:
+			x = y.X
+		case *sql.IndexExpr:
+			x = y.X
+		default:
+			return nil, inKey
+		}
+	}
+}
+
+// order checks that the keys of ORDER BY are places in documents. This error has a form
+// of its own, and a query with another error does not have it.
+func (a *analysis) order(q *sql.Select) error {
+	if q.Rank || q.From == nil || isGrouped(q) && len(q.GroupBy) == 0 {
+		return nil
+	}
+	for i := range q.OrderBy {
+		if x := q.OrderBy[i].Expr; !sortable(x, q) && !(len(q.OrderBy) == 1 && a.sortsByValue(x, q)) {
+			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+		}
+	}
+	return nil
+}
+
+// sortsByValue reports whether x is a score, or the distance of a property from a
+// constant vector.
+func (a *analysis) sortsByValue(x sql.Expr, q *sql.Select) bool {
+	if !isDistance(x) {
+		return sortsByValue(x)
+	}
+	place, vector := x.(*sql.CallExpr).Args[0], x.(*sql.CallExpr).Args[1]
+	if !sortable(place, q) {
+		place, vector = vector, place
+	}
+	v, ok := inputs{params: a.params}.constant(vector)
+	return ok && sortable(place, q) && v.Kind() == value.KindArray &&
+		!slices.ContainsFunc(v.Items(), func(item value.Value) bool { return item.Kind() != value.KindNumber })
+}
+
+// sortable reports whether x is an input of q or a property of one, through the columns
+// of subqueries.
+func sortable(x sql.Expr, q *sql.Select) bool {
+	var steps []string // from the last to the first; "" for an index
+	for {
+		switch y := x.(type) {
+		case *sql.MemberExpr:
+			steps, x = append(steps, y.Name), y.X
+		case *sql.IndexExpr:
+			steps, x = append(steps, ""), y.X
+		case *sql.Subquery:
+			return y.Kind == sql.SubqueryScalar && y.Query.Value != nil && sortable(y.Query.Value, y.Query)
+		case *sql.Ident:
+			if _, number := numberNames[y.Name]; number {
+				return false
+			}
+			return q.From == nil || columnIsPlace(y.Name, steps, q.From)
+		default:
+			return false
+		}
+	}
+}
+
+// columnIsPlace reports whether steps after an input lead to a place in documents.
+func columnIsPlace(name string, steps []string, from *sql.From) bool {
+	i := slices.IndexFunc(from.Inputs, func(in sql.Input) bool { return in.Name() == name })
+	if i < 0 || from.Inputs[i].Subquery == nil {
+		return true
+	}
+	inner := from.Inputs[i].Subquery
+	switch {
+	case inner.Value != nil:
+		return sortable(inner.Value, inner)
+	case len(steps) == 0 || inner.Star:
+		return true
+	}
+	at := slices.Index(columnNames(inner.Items), steps[len(steps)-1])
+	return at < 0 || sortable(inner.Items[at].Expr, inner)
+}
+
+// correlatedOrder returns the error with which partitions refuse an ORDER BY of
+// something else than documents, places in them and groups, which the planner accepts.
+func (p *Plan) correlatedOrder(s *scope) error {
+	q := p.query
+	if q.From == nil || q.Rank || isGrouped(q) {
+		return nil
+	}
+	first := 0
+	if p.rooted {
+		first = 1
+	}
+	for _, sort := range q.OrderBy {
+		root, _ := pathRoot(sort.Expr, nil)
+		if root == nil {
+			continue
+		}
+		inner := combining(q.From)
+		if a, _ := s.lookup(root.Name); a.input > first || q.From.Inputs[first].In || inner != nil && inner.Distinct {
+			return planError("Order-by over correlated collections is not supported.")
+		}
+	}
+	return nil
+}
+
+// isPath reports whether x is an input, or a property that is reached only by names and
+// indexes.
+func isPath(x sql.Expr) bool {
+	for {
+		switch y := x.(type) {
+		case *sql.Ident:
+			_, number := numberNames[y.Name]
+			return !number
+		case *sql.MemberExpr:
+			x = y.X
+		case *sql.IndexExpr:
+			x = y.X
+		default:
+			return false
+		}
+	}
+}
