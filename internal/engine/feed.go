@@ -34,8 +34,9 @@ type FeedRequest struct {
 	// previous page. Empty is the beginning, "*" the current end.
 	After resource.ETag
 
-	// Since leaves out changes up to the end of that second, with any After. The
-	// zero value leaves out none.
+	// Since leaves out changes up to the end of that second. The zero value leaves
+	// out none. The position of a previous page counts instead of it: some clients
+	// repeat the time with later pages, on which changes of that second may come.
 	Since time.Time
 
 	Options
@@ -183,9 +184,7 @@ func (f *feedPage) position(c *catalog.Container, scope partitionkey.Range) (fee
 	if f.req.After == "" || f.req.After == partition.AnyETag {
 		return feedToken{container: c.RID, since: since, min: scope.Min, entries: []feedEntry{{max: scope.Max}}}, nil
 	}
-	at, err := parseFeedToken(f.req.After, c.RID, scope)
-	at.since = max(at.since, since)
-	return at, err
+	return parseFeedToken(f.req.After, c.RID, scope)
 }
 
 // piece is the part of the scope that one partition has, and the position in it.
