@@ -220,7 +220,7 @@ run_dotnet() {
 		echo "not run: there is neither dotnet nor CSRUN"
 		return
 	fi
-	export DECAN_ANSWERS=$answers
+	export DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
 	run_csharp readme 3.64.0 >"$work/readme-dotnet.log" || failed=1
 	diff - "$work/readme-dotnet.log" <<-'END' || failed=1
 		read for 1 RU: 12 minutes

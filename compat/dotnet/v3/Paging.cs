@@ -8,7 +8,8 @@ using static Compat.Tests;
 namespace Compat;
 
 // Pages as a web API returns them: continuation tokens leave the process and come back to
-// a new client, over 1 and 8 partitions and, for ORDER BY, values of all types.
+// a new client, over 1 and 8 partitions and, for ORDER BY, values of all types; the newest
+// client also over 64 partitions and while partitions split and merge.
 static class Paging
 {
     // The values to order by, as JSON; null is a missing property.
@@ -62,6 +63,19 @@ static class Paging
 #endif
             await tests.Run($"a page of a web API and its link to the next, over {partitions} partitions", () => Browse(tests, container));
         }
+#if NEWEST
+        Container many = await Fill(tests, 64);
+        await tests.Run("ORDER BY over 64 partitions", () => Page(tests, many, "SELECT c.id, c.k FROM c ORDER BY c.k"));
+        // A token of optimistic direct execution does not outlive a split of the only
+        // partition: this client then says so.
+        await Fill(tests, 2);
+        foreach (int partitions in new[] { 2, 8 })
+        {
+            Container container = tests.Database.GetContainer($"c{partitions}");
+            foreach (string query in new[] { "SELECT c.id, c.k FROM c ORDER BY c.k", "SELECT c.id, c.k FROM c ORDER BY c.k DESC", "SELECT c.id, c.k FROM c WHERE c.pass ORDER BY c.k" })
+                await tests.Run($"{query} while {partitions} partitions split and merge", () => Page(tests, container, query, partitions));
+        }
+#endif
         await tests.Run("a continuation token that is none", async () =>
         {
             using var feed = tests.Database.GetContainer("c1").GetItemQueryIterator<JToken>("SELECT * FROM c", "not a token");
@@ -90,8 +104,9 @@ static class Paging
     }
 
     // Page reads a query with a new client for every page and compares the rows with those
-    // that one client reads with large pages.
-    static async Task Page(Tests tests, Container container, string query)
+    // that one client reads with large pages. With a number of partitions it changes them
+    // after every page.
+    static async Task Page(Tests tests, Container container, string query, int partitions = 0)
     {
         var whole = new List<JToken>();
         using (var all = container.GetItemQueryIterator<JToken>(query, requestOptions: new QueryRequestOptions { MaxItemCount = -1 }))
@@ -108,6 +123,7 @@ static class Paging
             Check(page.Count <= 7, $"{page.Count} rows in a page of 7");
             paged.AddRange(page);
             token = page.ContinuationToken;
+            if (partitions > 0 && token != null) await Partitions.Change(tests, container.Id, partitions);
         } while (token != null && ++pages < 1000);
 
         string[] Texts(List<JToken> rows) => [.. rows.Select(row => row.ToString(Formatting.None))];
