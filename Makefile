@@ -13,7 +13,7 @@ compat:   ; ./compat/run.sh
 soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan
 hostile:  ; DECAN_HOSTILE=3m go test -run TestHostile -timeout 20m -v ./cmd/decan
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run 'TestDifferential|TestCompiledPaths' -timeout 120m -v ./internal/engine ./internal/query
-planner:  ; DECAN_PLANNER=200000 go test -run 'TestPlanner$$' -timeout 120m -v ./internal/query
+planner:  ; DECAN_PLANNER=200000 go test -run 'TestPlanner(Values)?$$' -timeout 120m -v ./internal/query
 crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
 damage:   ; DECAN_DAMAGE_TRIALS=1000 go test -run 'TestDamage$$' -timeout 60m -v ./cmd/decan
 requirements: ; go run -C tools ./requirements

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -362,9 +361,6 @@ func (c *compiler) unary(x *sql.UnaryExpr) code {
 		part := c.expr(x.X)
 		test := part.truth()
 		return c.fold(condition(func(e *env) truth { return test(e).not() }), part)
-	}
-	if l, ok := x.X.(*sql.Literal); ok && x.Op == "-" && value.Equal(l.Value, value.Number(1<<63)) {
-		return constant(value.Int(math.MinInt64)) // The number without the sign is no integer of 64 bits.
 	}
 	op := x.Op
 	return c.one(x.X, func(_ *env, v value.Value) value.Value { return unary(op, v) })

@@ -428,7 +428,7 @@ func numbers(a, b value.Value) (x, y float64, ok bool) {
 	if a.Kind() != value.KindNumber || b.Kind() != value.KindNumber {
 		return 0, 0, false
 	}
-	return a.Float(), b.Float(), true
+	return a.Signed(), b.Signed(), true
 }
 
 // equal is the operator =. Two defined values of different types are unequal.
@@ -577,14 +577,15 @@ func arithmetic(op string) func(a, b value.Value) value.Value {
 	return nil
 }
 
-// bitwise returns an operator on integers of 32 bits as a function of two numbers.
+// bitwise returns an operator on integers of 32 bits as a function of two numbers. The
+// result counts as floating point.
 func bitwise(f func(x, y int32) int32) func(a, b value.Value) value.Value {
 	return func(a, b value.Value) value.Value {
 		x, y, ok := numbers(a, b)
 		if !ok {
 			return value.Undefined()
 		}
-		return value.Int(int64(f(int32Of(x), int32Of(y))))
+		return value.Double(float64(f(int32Of(x), int32Of(y))))
 	}
 }
 
@@ -615,7 +616,7 @@ func unary(op string, v value.Value) value.Value {
 	case "-":
 		return value.Negate(v)
 	case "~":
-		return value.Int(int64(^int32Of(v.Float())))
+		return value.Double(float64(^int32Of(v.Float())))
 	}
 	return v
 }

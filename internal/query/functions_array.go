@@ -35,10 +35,7 @@ func arrayFunctions() []function {
 		{name: "SetUnion SET_UNION", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
 			return value.Array(e.distinct(append(slices.Clone(a), b...), nil))
 		})},
-		{name: "SetIntersect SET_INTERSECT", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
-			in := e.keySet(a)
-			return value.Array(e.distinct(b, func(key string) bool { return in[key] }))
-		})},
+		{name: "SetIntersect SET_INTERSECT", min: 2, max: 2, run: onSets(intersection)},
 		{name: "SetDifference SET_DIFFERENCE", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
 			out := e.keySet(b)
 			return value.Array(e.distinct(a, func(key string) bool { return !out[key] }))
@@ -227,7 +224,8 @@ func median(list []value.Value) value.Value {
 }
 
 // extreme returns ARRAY_MIN for -1 and ARRAY_MAX for 1. Unlike elsewhere, NaN is greater
-// than every other number.
+// than every other number. Of equal elements, which may be 0 and -0, it returns the last
+// one and the first one.
 func extreme(sign int) func(*env, []value.Value) value.Value {
 	return func(_ *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray {
@@ -238,7 +236,10 @@ func extreme(sign int) func(*env, []value.Value) value.Value {
 			if item.Kind() > value.KindString {
 				return value.Undefined()
 			}
-			if item.IsDefined() && (!best.IsDefined() || compareExtreme(item, best)*sign > 0) {
+			if !item.IsDefined() {
+				continue
+			}
+			if c := compareExtreme(item, best) * sign; !best.IsDefined() || c > 0 || c == 0 && sign < 0 {
 				best = item
 			}
 		}
@@ -255,7 +256,11 @@ func compareExtreme(a, b value.Value) int {
 
 func objectToArray(_ *env, args []value.Value) value.Value {
 	names := [2]string{"k", "v"}
-	for i, arg := range args[1:] {
+	given := args[1:]
+	for len(given) > 0 && !given[len(given)-1].IsDefined() {
+		given = given[:len(given)-1]
+	}
+	for i, arg := range given {
 		if arg.Kind() != value.KindString {
 			return value.Undefined()
 		}
@@ -282,6 +287,17 @@ func onSets(f func(e *env, a, b []value.Value) value.Value) func(*env, []value.V
 		}
 		return f(e, args[0].Items(), args[1].Items())
 	}
+}
+
+// intersection returns the elements of a that b has, too, in the order of a; but b as it
+// is, as in the service, if those are all of b and not all of a.
+func intersection(e *env, a, b []value.Value) value.Value {
+	in := e.keySet(b)
+	both := e.distinct(a, func(key string) bool { return in[key] })
+	if len(both) == len(b) && len(both) < len(a) {
+		return value.Array(b)
+	}
+	return value.Array(both)
 }
 
 // keySet returns the keys of items, except those that equal nothing.

@@ -14,7 +14,7 @@ func mathFunctions() []function {
 			if args[0].Kind() != value.KindNumber {
 				return value.Undefined()
 			}
-			return value.Double(f(args[0].Float()))
+			return value.Double(f(args[0].Signed()))
 		}}
 	}
 	// rounding are the functions that return an exact integer unchanged.
@@ -49,7 +49,7 @@ func mathFunctions() []function {
 		one("ASIN", math.Asin), one("ACOS", math.Acos), one("ATAN", math.Atan),
 		one("DEGREES", func(x float64) float64 { return x * 180 / math.Pi }),
 		one("RADIANS", func(x float64) float64 { return x * math.Pi / 180 }),
-		two("POWER", math.Pow), two("ATN2", math.Atan2),
+		two("POWER", power), two("ATN2", math.Atan2),
 		{name: "LOG", min: 1, max: 2, run: logarithm},
 		{name: "ROUND", min: 1, max: 2, run: round},
 		{name: "NumberBin", min: 1, max: 2, run: numberBin},
@@ -81,7 +81,9 @@ func integerFunctions() []function {
 	return []function{
 		two("IntAdd", sure(func(x, y int64) int64 { return x + y })),
 		two("IntSub", sure(func(x, y int64) int64 { return x - y })),
-		two("IntMul IntMultiply", sure(func(x, y int64) int64 { return x * y })),
+		two("IntMul IntMultiply", func(x, y int64) (int64, bool) {
+			return x * y, !(x == math.MinInt64 && y == -1 || x == -1 && y == math.MinInt64)
+		}),
 		two("IntDiv", func(x, y int64) (int64, bool) {
 			if y == 0 || x == math.MinInt64 && y == -1 {
 				return 0, false
@@ -160,6 +162,14 @@ func ln(x float64) float64 {
 	return math.Log(x)
 }
 
+// power multiplies denormal numbers, because it computes with their logarithms.
+func power(x, y float64) float64 {
+	if x > 0 && x < normalMin {
+		return math.Pow(x*denormal, y) * math.Pow(denormal, -y)
+	}
+	return math.Pow(x, y)
+}
+
 // log10 returns an integer for powers of ten.
 func log10(x float64) float64 {
 	if x > 0 && x < normalMin {
@@ -174,7 +184,7 @@ func log10(x float64) float64 {
 
 // absolute keeps integers exact.
 func absolute(_ *env, args []value.Value) value.Value {
-	if args[0].Kind() == value.KindNumber && args[0].Float() >= 0 {
+	if args[0].Kind() == value.KindNumber && !math.Signbit(args[0].Signed()) {
 		return args[0]
 	}
 	return value.Negate(args[0])
@@ -194,31 +204,53 @@ func round(_ *env, args []value.Value) value.Value {
 			return value.Undefined()
 		}
 	}
-	if _, whole := x.Int64(); whole && digits >= 0 {
+	if digits >= 0 && x.Float() == 0 {
 		return x
 	}
-	return value.Double(roundTo(x.Float(), digits))
+	if i, whole := x.Int64(); whole && digits >= 0 {
+		return value.Int(i)
+	}
+	return whole(x.Float(), roundTo(x.Float(), digits))
 }
 
 // roundTo multiplies or divides by ten once for each digit, as the service does: the last
-// digits of the power show in the result. A number that is too large for the power is
-// infinite.
+// digits of the power show in the result. There are at most 17 digits after the point.
+// Before it the power may become infinite, and the result NaN.
 func roundTo(x float64, digits int64) float64 {
+	const most, least = 17, -400
+	digits = min(max(digits, least), most)
 	scale := 1.0
-	for i := int64(0); i < max(digits, -digits) && !math.IsInf(scale, 1); i++ {
+	for range max(digits, -digits) {
 		scale *= 10
 	}
-	switch {
-	case digits < 0:
+	if digits < 0 {
 		return math.Round(x/scale) * scale
-	case math.IsInf(scale, 1):
-		return x
 	}
 	return math.Round(x*scale) / scale
 }
 
+// whole returns the result f of rounding x. As in the service, it is an integer of 64
+// bits if f has no fraction and x is not too large for one; if x is too small, it is the
+// least integer.
+func whole(x, f float64) value.Value {
+	if x >= 1<<63 || math.Trunc(f) != f {
+		return value.Double(f)
+	}
+	return value.Int(int64Of(f))
+}
+
+// int64Of drops the fraction. Like the service, it returns the least integer for NaN and
+// for numbers that do not fit 64 bits.
+func int64Of(f float64) int64 {
+	if f >= -(1<<63) && f < 1<<63 {
+		return int64(f)
+	}
+	return math.MinInt64
+}
+
 // numberBin rounds down to a multiple of a size, or up if the size is negative. It is
-// undefined for infinite numbers and NaN.
+// undefined for infinite numbers and NaN. As in the service, integers wrap around at the
+// ends of 64 bits.
 func numberBin(_ *env, args []value.Value) value.Value {
 	size := value.Int(1)
 	if len(args) == 2 {
@@ -228,26 +260,26 @@ func numberBin(_ *env, args []value.Value) value.Value {
 	if !ok || y == 0 || x-x != 0 || y-y != 0 {
 		return value.Undefined()
 	}
-	if i, ok := args[0].Int64(); ok {
-		if n, ok := size.Int64(); ok {
-			if bin, ok := binOf(i, n); ok {
-				return value.Int(bin)
-			}
+	if i, ok := args[0].Integer(); ok {
+		if n, ok := size.Integer(); ok {
+			return value.Int(binOf(i, n))
 		}
 	}
-	return value.Double(math.Floor(x/y) * y)
+	bin := math.Floor(x/y) * y
+	switch {
+	case y == 1:
+		return whole(x, bin)
+	case math.Trunc(y) == y:
+		bin += 0 // no -0
+	}
+	return value.Double(bin)
 }
 
-// binOf is numberBin of integers. It returns false if the result does not fit 64 bits.
-// The size is not 0.
-func binOf(i, size int64) (int64, bool) {
+// binOf is numberBin of integers. The size is not 0.
+func binOf(i, size int64) int64 {
 	rest := i % size
-	switch {
-	case rest == 0:
-		return i, true
-	case rest > 0 == (size > 0):
-		return i - rest, true
+	if rest == 0 || rest > 0 == (size > 0) {
+		return i - rest
 	}
-	bin := i - rest - size
-	return bin, (bin < i) == (size > 0)
+	return i - rest - size
 }

@@ -62,7 +62,7 @@ func stringFunctions() []function {
 		"StringToObject STRING_TO_OBJECT": value.KindObject,
 	} {
 		list = append(list, one(name, func(s string) value.Value {
-			v, err := value.Parse([]byte(s))
+			v, err := value.ParseLenient(s)
 			if err != nil || v.Kind() != kind {
 				return value.Undefined()
 			}
@@ -283,7 +283,8 @@ func right(_ *env, args []value.Value) value.Value {
 	return value.String(s[offset(s, int64(utf8.RuneCountInString(s))-max(n, 0)):])
 }
 
-// indexOf begins at a position. Outside the string, nothing is found.
+// indexOf begins at a position, of which the service keeps 32 bits. Outside the string,
+// nothing is found.
 func indexOf(_ *env, args []value.Value) value.Value {
 	from := int64(0)
 	ok := texts(args[:2])
@@ -294,6 +295,7 @@ func indexOf(_ *env, args []value.Value) value.Value {
 		return value.Undefined()
 	}
 	s := args[0].Text()
+	from = int64(int32(from))
 	if from < 0 || from > int64(utf8.RuneCountInString(s)) {
 		return value.Int(-1)
 	}
@@ -306,7 +308,8 @@ func indexOf(_ *env, args []value.Value) value.Value {
 }
 
 // lastIndexOf searches backwards from a position, which is that of the last character
-// unless it is given: a match ends there or before. Outside the string, nothing is found.
+// unless it is given and defined: a match ends there or before. Outside the string,
+// nothing is found. The service keeps 32 bits of the position.
 func lastIndexOf(_ *env, args []value.Value) value.Value {
 	if !texts(args[:2]) {
 		return value.Undefined()
@@ -314,11 +317,12 @@ func lastIndexOf(_ *env, args []value.Value) value.Value {
 	s := args[0].Text()
 	length := int64(utf8.RuneCountInString(s))
 	last := length
-	if len(args) == 3 {
+	if len(args) == 3 && args[2].IsDefined() {
 		var ok bool
 		if last, ok = args[2].Integer(); !ok {
 			return value.Undefined()
 		}
+		last = int64(int32(last))
 	}
 	if last < 0 || last > length {
 		return value.Int(-1)
@@ -372,6 +376,9 @@ func toString(e *env, args []value.Value) value.Value {
 	}
 	if !e.fitsValue(v) {
 		return value.Undefined()
+	}
+	if v.Signed() == 0 && math.Signbit(v.Signed()) {
+		return value.String("-0") // It has a sign in the text of an array no longer.
 	}
 	return value.String(string(v.AppendText(nil)))
 }

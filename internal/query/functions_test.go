@@ -33,6 +33,7 @@ var takesUndefined = map[string]bool{
 	"IS_PRIMITIVE": true, "IS_INTEGER": true, "IS_FINITE_NUMBER": true, "IS_DATETIME": true, "IIF": true, "CHOOSE": true,
 	"ARRAY_CONTAINS_ANY": true, "ARRAY_CONTAINS_ALL": true, // as OR and AND
 	"ST_ISVALID": true, "ST_ISVALIDDETAILED": true,
+	"LASTINDEXOF": true, "ObjectToArray": true, // as without the argument
 	"CONTAINS_ANY_CI": true, "CONTAINS_ANY_CS": true, "CONTAINS_ALL_CI": true, "CONTAINS_ALL_CS": true,
 }
 
@@ -234,7 +235,7 @@ var goodCalls = map[string][]string{
 	`CONTAINS_ALL_CS("ab", "a", "b")`:   nil,
 	`CONCAT("a", "b", "c")`:             nil,
 	`INDEX_OF("ab", "b", 0)`:            nil,
-	`LASTINDEXOF("ab", "b", 0)`:         nil,
+	`LASTINDEXOF("ab", "b", 0)`:         {"2:undefined"},
 	`LEFT("ab", 1)`:                     nil,
 	`RIGHT("ab", 1)`:                    nil,
 	`REPLICATE("ab", 1)`:                nil,
@@ -269,7 +270,7 @@ var goodCalls = map[string][]string{
 	`ARRAY_MAX([1, 2])`:                 nil,
 	`ARRAY_SLICE([1, 2], 0, 1)`:         nil,
 	`CHOOSE(1, "a", "b")`:               {"1:any", "2:any"},
-	`ObjectToArray({a: 1}, "k", "v")`:   nil,
+	`ObjectToArray({a: 1}, "k", "v")`:   {"2:undefined"},
 	`SetUnion([1], [1, 2])`:             nil,
 	`SetIntersect([1], [1, 2])`:         nil,
 	`SetDifference([1], [1, 2])`:        nil,

@@ -165,7 +165,8 @@ func roundDiv(a, b int64) int64 {
 	return quotient
 }
 
-// fromInteger returns a function of a number of units since 1970.
+// fromInteger returns a function of a number of units since 1970 and, optionally, a
+// format of DateTimeFormat.
 func fromInteger(name string, perSecond int64) function {
 	return function{name: name, min: 1, max: 2, run: func(e *env, args []value.Value) value.Value {
 		n, ok := args[0].Integer()
@@ -349,26 +350,60 @@ func dateTimeFromParts(_ *env, args []value.Value) value.Value {
 	return dateTime(t)
 }
 
-// dateTimeBin rounds down to a multiple of a span, counted from an origin. The span may
-// be a fraction of the unit, and has at least one tick.
+// dateTimeBin rounds down to a multiple of a span, counted from an origin. The text of
+// the origin itself is the result for the same time. As in the service, a fraction of
+// nanoseconds is dropped, an integer span wraps around at the end of 64 bits, and the
+// multiple of any other one is computed in floating point.
 func dateTimeBin(_ *env, args []value.Value) value.Value {
 	t, ok := parseDateTime(args[0])
 	unit := partUnits[partName(args[1])]
-	size, origin := 1.0, time.Unix(0, 0).UTC()
+	size, origin := value.Int(1), time.Unix(0, 0).UTC()
 	if len(args) > 2 {
-		size, ok = args[2].Float(), ok && args[2].Kind() == value.KindNumber
+		size = args[2]
 	}
 	if len(args) > 3 && ok {
 		origin, ok = parseDateTime(args[3])
 	}
-	ticks := size * float64(unit) / float64(tick)
-	if !ok || unit == 0 || !(ticks >= 1) {
+	f := size.Float()
+	if !ok || unit == 0 || !(f > 0) || math.IsInf(f, 1) {
 		return value.Undefined()
 	}
-	span := int64(math.MaxInt64)
-	if ticks < math.MaxInt64 {
-		span = int64(ticks)
+	n, whole := size.Integer()
+	if !whole && unit < tick {
+		n, whole = int64Of(f), true
 	}
-	_, rest := floorDiv(ticksOf(t)-ticksOf(origin), span)
-	return dateTime(fromTicks(ticksOf(t) - rest))
+	if unit >= tick {
+		n *= int64(unit / tick)
+	} else if n /= int64(tick / unit); n <= 0 {
+		return value.Undefined()
+	}
+	passed := ticksOf(t) - ticksOf(origin)
+	if passed == 0 && len(args) > 3 {
+		return args[3]
+	}
+	if whole {
+		return binTicks(origin, passed, n)
+	}
+	span := f * (float64(unit) / float64(tick))
+	if math.IsInf(span, 1) {
+		return value.Undefined()
+	}
+	multiple := int64Of(float64(passed) / span)
+	if passed < 0 && math.Mod(float64(passed), span) != 0 {
+		multiple--
+	}
+	return dateTime(fromTicks(ticksOf(origin) + int64Of(float64(multiple)*span)))
+}
+
+// binTicks returns the multiple of a span before a number of ticks passed since the
+// origin.
+func binTicks(origin time.Time, passed, span int64) value.Value {
+	if span == 0 || span == -1 {
+		return value.Undefined() // The service fails.
+	}
+	rest := passed % span
+	if passed < 0 && rest != 0 {
+		rest += span
+	}
+	return dateTime(fromTicks(ticksOf(origin) + passed - rest))
 }

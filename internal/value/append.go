@@ -19,9 +19,9 @@ func (v Value) Append(dst []byte) []byte { return v.append(dst, formJSON) }
 // AppendText appends v as the query language converts values to strings. The text is
 // JSON except for three points: NaN and the infinities are written by name, doubles
 // have 15 significant digits if those denote the same number and otherwise 17, with
-// an exponent of at least two digits where C's %g has one, and from 1e17 on the
-// results of floating-point arithmetic have one, too. Undefined members and elements are omitted, and
-// an undefined v appends nothing.
+// an exponent of at least two digits where C's %g has one, and from 1e17 on doubles and
+// the results of floating-point arithmetic have an exponent and 17 digits without zeros at
+// the end. Undefined members and elements are omitted, and an undefined v appends nothing.
 func (v Value) AppendText(dst []byte) []byte { return v.append(dst, formText) }
 
 // form is how numbers are written.
@@ -154,6 +154,9 @@ func appendDoubleText(dst []byte, f float64) []byte {
 		return append(dst, "Infinity"...)
 	case math.IsInf(f, -1):
 		return append(dst, "-Infinity"...)
+	}
+	if math.Abs(f) >= exponentMin {
+		return strconv.AppendFloat(dst, f, 'g', doubleDigits, 64)
 	}
 	start := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', decimalDigits, 64)

@@ -12,11 +12,21 @@ import (
 // The results of the functions are undefined if an operand is not a number.
 
 // Double returns the number f as a result of floating-point arithmetic. It equals
-// Number(f). Only arithmetic, [Value.Integer] and [Value.AppendText] tell them apart.
+// Number(f). Only arithmetic, [Value.Integer], [Value.Signed] and [Value.AppendText] tell
+// them apart.
 func Double(f float64) Value {
 	v := Number(f)
 	v.double = v.exact
+	v.minus = f == 0 && math.Signbit(f)
 	return v
+}
+
+// Signed is [Value.Float], but -0 for a -0 that [Double] made.
+func (v Value) Signed() float64 {
+	if v.minus {
+		return math.Copysign(0, -1)
+	}
+	return v.Float()
 }
 
 // safeMax is the greatest integer below which every integer is a double.
@@ -88,13 +98,17 @@ func Divide(a, b Value) Value {
 	return float(a, b, func(x, y float64) float64 { return x / y })
 }
 
-// Modulo returns the remainder of a / b with the sign of a; NaN if b is 0.
+// Modulo returns the remainder of a / b with the sign of a; NaN if b is 0. It is never
+// -0.
 func Modulo(a, b Value) Value {
 	if x, y, ok := integers(a, b); ok && y != 0 {
 		return Int(x % y)
 	}
-	return float(a, b, math.Mod)
+	return float(a, b, func(x, y float64) float64 { return unsigned(math.Mod(x, y)) })
 }
+
+// unsigned returns f, or 0 for -0.
+func unsigned(f float64) float64 { return f + 0 }
 
 // Negate returns -v. As in the service, -2^63 is its own negation.
 func Negate(v Value) Value {
@@ -104,7 +118,7 @@ func Negate(v Value) Value {
 	if v.kind != KindNumber {
 		return Value{}
 	}
-	return Double(-v.Float())
+	return Double(-v.Signed())
 }
 
 // float applies a function to two numbers.
@@ -112,5 +126,5 @@ func float(a, b Value, f func(x, y float64) float64) Value {
 	if a.kind != KindNumber || b.kind != KindNumber {
 		return Value{}
 	}
-	return Double(f(a.Float(), b.Float()))
+	return Double(f(a.Signed(), b.Signed()))
 }

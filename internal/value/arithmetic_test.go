@@ -22,7 +22,7 @@ func TestArithmetic(t *testing.T) {
 		"difference overflows":    {Subtract(Int(0), Int(math.MinInt64)), "9.2233720368547758e+18"},
 		"least difference":        {Subtract(Int(-1), Int(math.MinInt64)), "9223372036854775807"},
 		"product":                 {Multiply(Int(3037000500), Int(3037000499)), "9223372033963249500"},
-		"product overflows":       {Multiply(Int(3037000500), Int(3037000500)), "9.22337203700025e+18"},
+		"product overflows":       {Multiply(Int(3037000500), Int(3037000500)), "9.2233720370002493e+18"},
 		"negative product":        {Multiply(Int(math.MinInt64), Int(1)), "-9223372036854775808"},
 		"product of the least":    {Multiply(Int(math.MinInt64), Int(-1)), "9.2233720368547758e+18"},
 		"quotient":                {Divide(Int(18014398509481986), Int(2)), "9007199254740993"},
@@ -42,6 +42,62 @@ func TestArithmetic(t *testing.T) {
 	} {
 		if got := string(c.got.AppendText(nil)); got != c.want {
 			t.Errorf("%s is %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestMinusZero shows where -0 is kept and where it is 0.
+func TestMinusZero(t *testing.T) {
+	t.Parallel()
+	minus := Double(math.Copysign(0, -1))
+	for name, c := range map[string]struct {
+		got   Value
+		minus bool
+	}{
+		"itself":               {minus, true},
+		"negated 0.0":          {Negate(Double(0)), true},
+		"negated 0":            {Negate(Int(0)), false},
+		"negated":              {Negate(minus), false},
+		"product":              {Multiply(Double(0), Int(-1)), true},
+		"product of integers":  {Multiply(Int(0), Int(-1)), false},
+		"sum":                  {Add(minus, minus), true},
+		"sum with 0":           {Add(minus, Int(0)), false},
+		"quotient":             {Divide(minus, Int(5)), true},
+		"quotient of integers": {Divide(Int(0), Int(-5)), false},
+		"remainder":            {Modulo(minus, Int(5)), false},
+		"number":               {Number(math.Copysign(0, -1)), false},
+	} {
+		if got := math.Signbit(c.got.Signed()); got != c.minus {
+			t.Errorf("%s has the sign %t", name, got)
+		}
+		if math.Signbit(c.got.Float()) || !Equal(c.got, Int(0)) || c.got.JSON() != "0" || string(AppendKey(nil, c.got)) != string(AppendKey(nil, Int(0))) {
+			t.Errorf("%s is %s and not 0", name, c.got)
+		}
+	}
+	if v := Divide(Int(1), minus); v.Float() != math.Inf(-1) {
+		t.Errorf("1/-0 is %s", v)
+	}
+	if v := String("-0"); math.Signbit(v.Signed()) {
+		t.Error("a string has a sign")
+	}
+}
+
+// TestParseLenient shows the two differences from ParseString.
+func TestParseLenient(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"01": "1", "-007.50": "-7.5", "[00,{\"a\":01}]": `[0,{"a":1}]`, "0000000000000000000000001": "1",
+		"1e18": "1e+18", "1000000000000000000.0": "1000000000000000000", "1e5": "100000",
+		"+1": "", "1.": "", ".5": "", "0x1": "", "01x": "", "1e400": "", "[1,]": "",
+	} {
+		v, err := ParseLenient(text)
+		if got := string(v.AppendText(nil)); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"01", "-00", "[01]"} {
+		if v, err := ParseString(text); err == nil {
+			t.Errorf("ParseString accepts %s as %s", text, v)
 		}
 	}
 }

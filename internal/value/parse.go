@@ -43,20 +43,26 @@ func Parse(data []byte) (Value, error) {
 }
 
 // ParseString is [Parse] without the copy: the strings of the value share text.
-func ParseString(text string) (Value, error) { return parse(text, DepthMax) }
+func ParseString(text string) (Value, error) { return parse(parser{text: text, depthMax: DepthMax}) }
+
+// ParseLenient is [ParseString] as the functions of the query language that convert
+// strings do it in the service: numbers may have leading zeros, and one with an exponent
+// is a [Double].
+func ParseLenient(text string) (Value, error) {
+	return parse(parser{text: text, depthMax: DepthMax, lenient: true})
+}
 
 // ParseDeep is [ParseString] for texts that Decan itself produces, such as the
 // rows of a query, in which documents are nested in other values. It accepts up
 // to [DeepMax] levels, as many as [DecodeKey].
-func ParseDeep(text string) (Value, error) { return parse(text, DeepMax) }
+func ParseDeep(text string) (Value, error) { return parse(parser{text: text, depthMax: DeepMax}) }
 
-func parse(text string, depthMax int) (Value, error) {
+func parse(p parser) (Value, error) {
 	// Space on the stack for the open arrays and objects of an ordinary
 	// document.
 	var values [32]Value
 	var members [32]Member
 	open := stacks{values: stack[Value]{room: values[:]}, members: stack[Member]{room: members[:]}}
-	p := parser{text: text, depthMax: depthMax}
 	p.skipSpace()
 	v, err := p.value(&open, 0)
 	if err != nil {
@@ -76,6 +82,7 @@ type parser struct {
 	scratch []byte // for strings with escapes
 
 	depthMax int
+	lenient  bool // see ParseLenient
 }
 
 // stacks hold the elements of the arrays and objects that are still open, so
@@ -226,7 +233,7 @@ func (p *parser) number() (Value, error) {
 	if digits == 0 {
 		return Value{}, p.unexpected("a digit")
 	}
-	if digits > 1 && p.text[first] == '0' {
+	if digits > 1 && p.text[first] == '0' && !p.lenient {
 		return Value{}, p.errorf(first, "a number with a leading zero")
 	}
 	integral := true
@@ -236,7 +243,8 @@ func (p *parser) number() (Value, error) {
 			return Value{}, p.unexpected("a digit")
 		}
 	}
-	if p.next('e') || p.next('E') {
+	exponent := p.next('e') || p.next('E')
+	if exponent {
 		integral = false
 		if !p.next('+') {
 			p.next('-')
@@ -260,6 +268,9 @@ func (p *parser) number() (Value, error) {
 	f, err := strconv.ParseFloat(token, 64)
 	if err != nil { // the syntax is valid, so the number is out of range
 		return Value{}, p.errorf(start, "a number too large for a double")
+	}
+	if exponent && p.lenient {
+		return Double(f), nil
 	}
 	return Number(f), nil
 }

@@ -12,8 +12,8 @@
 //
 //   - Compare(a, b) equals bytes.Compare of the keys of a and b (I7).
 //   - A number has one representation: an integer of 64 bits if it is one,
-//     otherwise a double. So 1, 1.0 and 1e0 are one value, -0 is 0, and every
-//     integer of 64 bits is kept exactly. The mark of [Double] does not make a
+//     otherwise a double. So 1, 1.0 and 1e0 are one value, -0 equals 0, and every
+//     integer of 64 bits is kept exactly. The marks of [Double] do not make a
 //     number another value.
 //   - An object keeps the order of its members, has no two of one name, and
 //     none that is undefined. An array may hold undefined elements.
@@ -87,6 +87,7 @@ type Value struct {
 	kind   Kind
 	exact  bool // for a number: bits is an int64
 	double bool // for such a number: it is a result of floating-point arithmetic; see Double
+	minus  bool // for the number 0: it is -0; see Double
 }
 
 // Member is one property of an object.

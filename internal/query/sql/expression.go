@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"math"
+
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -165,12 +167,13 @@ func (p *parser) postfix() Expr {
 	return p.steps(p.primary(), start)
 }
 
-// negative returns the number with the other sign. An integer stays one.
+// negative returns the number with the other sign. An integer stays one, and so does
+// 2^63, which is no integer of 64 bits without the sign.
 func negative(v value.Value) value.Value {
-	if n, ok := v.Int64(); ok {
-		return value.Int(-n)
+	if value.Equal(v, value.Number(1<<63)) {
+		return value.Int(math.MinInt64)
 	}
-	return value.Number(-v.Float())
+	return value.Negate(v)
 }
 
 // steps reads the properties and indexes after x.
