@@ -303,7 +303,8 @@ func addMonths(t time.Time, n int) time.Time {
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
 }
 
-// dateTimeDiff counts the boundaries of the part between two times.
+// dateTimeDiff counts the boundaries of the part between two times; for parts of a second
+// it divides the time between them.
 func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	part := partName(args[0])
 	from, okFrom := parseDateTime(args[1])
@@ -324,6 +325,8 @@ func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	case unit < tick:
 		// As in the service, more than 292 years of nanoseconds wrap around.
 		return value.Int((ticksOf(to) - ticksOf(from)) * int64(tick/unit))
+	case unit < time.Second:
+		return value.Int((ticksOf(to) - ticksOf(from)) / int64(unit/tick))
 	}
 	a, _ := floorDiv(ticksOf(from), int64(unit/tick))
 	b, _ := floorDiv(ticksOf(to), int64(unit/tick))
