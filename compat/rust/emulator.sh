@@ -10,8 +10,9 @@
 set -euo pipefail
 endpoint=$1 ca=$(realpath "$2")
 cd "$(dirname "$0")"
-cargo fetch --locked
-source=$(cargo metadata --locked --format-version 1 |
+host=$(rustc -vV | sed -n 's/^host: //p')
+cargo fetch --locked --target "$host"
+source=$(cargo metadata --locked --filter-platform "$host" --format-version 1 |
 	python3 -c 'import json, os, sys; print(*(os.path.dirname(p["manifest_path"]) for p in json.load(sys.stdin)["packages"] if p["name"] == "azure_data_cosmos"))')
 mkdir -p target
 rm -rf target/suite
@@ -34,4 +35,4 @@ grep -v '^#' ../../emulator.txt | cut -d '|' -f 1,2 | sed 's/ *$//' | sort | dif
 	echo "differs from emulator.txt (<); $results has the reasons" >&2
 	exit 1
 }
-echo "as in emulator.txt: $(grep -c passes "$results.short") pass, $(grep -c fails "$results.short") fail"
+echo "as in emulator.txt: $(grep -c '| passes' "$results.short") pass, $(grep -c '| fails' "$results.short") fail"

@@ -12,6 +12,7 @@ import (
 const (
 	formatText   = "JsonText"
 	formatBinary = "CosmosBinary"
+	formatRows   = "HybridRow"
 )
 
 // jsonText returns a body as JSON text of at most limit bytes: text as it is, and
@@ -42,27 +43,47 @@ func (r *request) jsonText(body []byte, limit int) ([]byte, error) {
 
 // answersBinary reports whether the client wants binary JSON: if it names that
 // format for the content, or accepts it and no text. Clients that accept both get
-// text.
+// text. Lists of documents and the change feed are text for all clients; unknown
+// formats are refused there as well.
 func (r *request) answersBinary() (bool, error) {
+	binary, err := r.accepts()
+	if err != nil {
+		return false, err
+	}
+	list := r.operation == opDocumentList
 	switch given := r.header(headerContentFormat); {
 	case given == "":
 	case strings.EqualFold(given, formatBinary):
-		return true, nil
+		return !list, nil
 	case strings.EqualFold(given, formatText):
 		return false, nil
 	default:
 		return false, status.BadRequest("The value %.64q of %s is none of %s and %s.", given, headerContentFormat, formatText, formatBinary)
 	}
-	binary := false
-	for format := range strings.SplitSeq(r.header(headerFormats), ",") {
-		switch format = strings.TrimSpace(format); {
+	return binary && !list, nil
+}
+
+// accepts reads the formats that the client accepts, and reports whether they
+// include binary JSON and not text. A format may be followed by its features, such
+// as CosmosBinary+UInt64, which answers do without.
+func (r *request) accepts() (binary bool, err error) {
+	given := r.header(headerFormats)
+	if given == "" {
+		return false, nil
+	}
+	text := false
+	for format := range strings.SplitSeq(given, ",") {
+		format, _, _ = strings.Cut(strings.TrimSpace(format), "+")
+		switch {
 		case strings.EqualFold(format, formatText):
-			return false, nil
+			text = true
 		case strings.EqualFold(format, formatBinary):
 			binary = true
+		case !strings.EqualFold(format, formatRows):
+			return false, status.BadRequest("The value %.64q of %s is not a list of %s, %s and %s.", given, headerFormats, formatText, formatBinary, formatRows)
 		}
 	}
-	return binary, nil
+	return binary && !text, nil
 }
 
 // convert turns the body of an answer about documents into binary JSON. Errors and

@@ -65,7 +65,8 @@ func TestBinaryJSON(t *testing.T) {
 		{[]string{"x-ms-cosmos-supported-serialization-formats", "JsonText,CosmosBinary"}, false},
 		{[]string{"x-ms-cosmos-supported-serialization-formats", "CosmosBinary, HybridRow"}, true},
 		{[]string{"x-ms-cosmos-supported-serialization-formats", "cosmosbinary"}, true},
-		{[]string{"x-ms-cosmos-supported-serialization-formats", "other"}, false},
+		{[]string{"x-ms-cosmos-supported-serialization-formats", "CosmosBinary+UInt64"}, true},
+		{[]string{"x-ms-cosmos-supported-serialization-formats", "JSONTEXT, HybridRow"}, false},
 		{[]string{"x-ms-documentdb-content-serialization-format", "CosmosBinary"}, true},
 		{[]string{"x-ms-documentdb-content-serialization-format", "JsonText", "x-ms-cosmos-supported-serialization-formats", "CosmosBinary"}, false},
 	} {
@@ -74,9 +75,16 @@ func TestBinaryJSON(t *testing.T) {
 		if got, err := value.ParseString(read); err != nil || !value.Equal(got, mustParse(t, want)) {
 			t.Errorf("%v: %s, want %s", c.headers, read, want)
 		}
-		list := textOf(t, w.call(t, "GET", docs, "", headers...), c.binary)
-		if !strings.Contains(list, `"_count":1`) {
-			t.Errorf("%v: %s", c.headers, list)
+		query := append([]string{"x-ms-documentdb-isquery", "True", "content-type", "application/query+json"}, headers...)
+		found := textOf(t, w.call(t, "POST", docs, `{"query":"SELECT * FROM c ORDER BY c.n"}`, query...), c.binary)
+		if !strings.Contains(found, `"_count":1`) {
+			t.Errorf("%v: %s", c.headers, found)
+		}
+		// Lists are text.
+		for _, list := range [][]string{headers, append([]string{"A-IM", "Incremental Feed"}, headers...)} {
+			if got := textOf(t, w.call(t, "GET", docs, "", list...), false); !strings.Contains(got, `"_count":1`) {
+				t.Errorf("%v: %s", list, got)
+			}
 		}
 		// Errors are text.
 		missing := w.call(t, "GET", docs+"/2", "", headers...)
@@ -163,6 +171,23 @@ func TestBinaryJSONRefused(t *testing.T) {
 		answer := w.call(t, "POST", docs, c.body, headers...)
 		if text := textOf(t, answer, false); answer.StatusCode != c.status {
 			t.Errorf("%s: %d %s, want %d", name, answer.StatusCode, text, c.status)
+		}
+	}
+	// What the .NET client's own tests send.
+	for _, formats := range []string{"Invalid value", ", ,", ",,", "JsonText CosmosBinary", ",JsonText|CosmosBinary", "Json Text", "Json,Text", "JsonText, "} {
+		headers := []string{"x-ms-documentdb-partitionkey", `["a"]`, "x-ms-cosmos-supported-serialization-formats", formats}
+		query := append([]string{"x-ms-documentdb-isquery", "True", "content-type", "application/query+json"}, headers...)
+		for _, answer := range []*http.Response{
+			w.call(t, "GET", docs, "", headers...), w.call(t, "POST", docs, `{"query":"SELECT * FROM c"}`, query...), w.call(t, "POST", docs, `{"id":"1","pk":"a"}`, headers...),
+		} {
+			if answer.StatusCode != 400 {
+				t.Errorf("%q: %d, want 400", formats, answer.StatusCode)
+			}
+		}
+	}
+	for _, format := range []string{"Not a valid value", "HybridRow"} {
+		if answer := w.call(t, "GET", docs, "", "x-ms-documentdb-partitionkey", `["a"]`, "x-ms-documentdb-content-serialization-format", format); answer.StatusCode != 400 {
+			t.Errorf("a list as %q: %d, want 400", format, answer.StatusCode)
 		}
 	}
 	if list := w.must(t, "GET", docs, "", "x-ms-documentdb-partitionkey", `["a"]`); !strings.Contains(list, `"_count":0`) {

@@ -407,38 +407,50 @@ func FuzzWrite(f *testing.F) {
 }
 
 // A document of 1 KB: reading and writing it, next to parsing its text.
+// Documents of 1 KB: one with a long string, which is packed, and one with many
+// short values. Reading is compared with parsing the text, and writing with parsing
+// and writing the text, since both also check it.
 func BenchmarkDocument(b *testing.B) {
-	text := fmt.Appendf(nil, `{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","TenantId":"Contoso","UserId":"Alice","SessionId":"0001","at":"2026-11-23T10:00:00Z","n":12345,"price":12.5,"tags":["a","b","c"],"pad":%q}`, strings.Repeat("The quick brown fox. ", 40))
-	binary, err := Append(nil, text)
-	if err != nil {
-		b.Fatal(err)
+	const head = `{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","TenantId":"Contoso","UserId":"Alice","SessionId":"0001","at":"2026-11-23T10:00:00Z","n":12345,"price":12.5,"tags":["a","b","c"],`
+	short := []byte(head)
+	for i := range 24 {
+		short = fmt.Appendf(short, `"property%d":"value %d","count%d":%d,`, i, 7*i, i, i*i*i)
 	}
-	buffer := make([]byte, 0, 4096)
-	b.Run("read", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, _, err := AppendText(buffer, binary, ample); err != nil {
-				b.Fatal(err)
-			}
+	for _, document := range []struct {
+		name string
+		text []byte
+	}{
+		{"long string", fmt.Appendf(nil, `%s"pad":%q}`, head, strings.Repeat("The quick brown fox. ", 40))},
+		{"short values", append(short, `"end":null}`...)},
+	} {
+		text := document.text
+		binary, err := Append(nil, text)
+		if err != nil {
+			b.Fatal(err)
 		}
-	})
-	b.Run("write", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := Append(buffer, text); err != nil {
-				b.Fatal(err)
-			}
+		buffer := make([]byte, 0, 4096)
+		for _, step := range []struct {
+			name string
+			do   func() error
+		}{
+			{"read binary", func() error { _, _, err := AppendText(buffer, binary, ample); return err }},
+			{"parse text", func() error { _, err := value.Parse(text); return err }},
+			{"write binary", func() error { _, err := Append(buffer, text); return err }},
+			{"write text", func() error {
+				v, err := value.Parse(text)
+				v.Append(buffer)
+				return err
+			}},
+		} {
+			b.Run(document.name+"/"+step.name, func(b *testing.B) {
+				b.SetBytes(int64(len(text)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := step.do(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
-	})
-	b.Run("parse text", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := value.Parse(text); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	}
 }

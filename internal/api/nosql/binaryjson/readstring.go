@@ -3,6 +3,7 @@ package binaryjson
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 )
 
 // string reads a string that ends at end at the latest. The bytes are those of the
@@ -144,15 +145,8 @@ func (r *reader) packed(marker byte, end int) ([]byte, error) {
 	if head > end-r.at {
 		return nil, invalid(r.at, "a value that ends too early")
 	}
-	digits, base := "", byte(0)
-	switch marker {
-	case lowerHex:
-		digits = lowerHexDigits
-	case upperHex:
-		digits = upperHexDigits
-	case dateTime:
-		digits = dateTimeDigits
-	case packed4, packed5, packed6:
+	base := byte(0)
+	if marker >= packed4 && marker <= packed6 {
 		base = r.src[r.at+2]
 	}
 	start := r.at
@@ -160,28 +154,38 @@ func (r *reader) packed(marker byte, end int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if digits != "" && n%2 == 1 && b[len(b)-1] > 0x0F {
-		return nil, invalid(start, "a string of half bytes with one too many")
+	text := slices.Grow(r.scratch[:0], n+7)[:n+7] // whole groups of eight are written
+	r.scratch = text
+	if marker <= dateTime {
+		if n%2 == 1 && b[len(b)-1] > 0x0F {
+			return nil, invalid(start, "a string of half bytes with one too many")
+		}
+		digits := &halfBytes[marker-lowerHex]
+		for i, c := range b {
+			text[2*i], text[2*i+1] = digits[c&15], digits[c>>4]
+		}
+		return text[:n], nil
 	}
-	text := r.scratch[:0]
-	lanes := lanesOf(bits)
-	for ; n > 0; n -= 8 {
+	l := lanesOf(bits)
+	to := text
+	for ; len(b) >= 8; b, to = b[bits:], to[8:] {
+		binary.LittleEndian.PutUint64(to, addBytes(l.spread(binary.LittleEndian.Uint64(b)), base))
+	}
+	for len(b) > 0 {
 		var eight [8]byte
 		b = b[copy(eight[:bits], b):]
-		word := lanes.spread(binary.LittleEndian.Uint64(eight[:]))
-		if digits == "" {
-			word = addBytes(word, base)
-		}
-		binary.LittleEndian.PutUint64(eight[:], word)
-		if digits != "" {
-			for i, c := range eight {
-				eight[i] = digits[c]
-			}
-		}
-		text = append(text, eight[:min(n, 8)]...)
+		binary.LittleEndian.PutUint64(eight[:], addBytes(l.spread(binary.LittleEndian.Uint64(eight[:])), base))
+		to = to[copy(to, eight[:]):]
 	}
-	r.scratch = text
-	return text, nil
+	return text[:n], nil
+}
+
+// halfBytes are the alphabets of strings with four bits for a character, by marker
+// less lowerHex.
+var halfBytes = [...][16]byte{
+	lowerHex - lowerHex: [16]byte([]byte(lowerHexDigits)),
+	upperHex - lowerHex: [16]byte([]byte(upperHexDigits)),
+	dateTime - lowerHex: [16]byte([]byte(dateTimeDigits)),
 }
 
 // addBytes adds c to each byte of word, without carries between them.
@@ -192,46 +196,48 @@ func addBytes(word uint64, c byte) uint64 {
 }
 
 // lanes moves eight characters between their packed form, of some bits each, and
-// eight bytes. Both ways take three steps: halves, quarters, eighths.
+// eight bytes. Both ways take three steps: halves, quarters, eighths. In the packed
+// form, the upper half of each part lies directly above the lower one.
 type lanes struct {
-	shift [3]int
-	low   [3]uint64 // of both halves of each part, where the lower one is
+	low   [3]uint64 // the lower half of each part
+	high  [3]uint64 // the upper half when it is spread
+	tight [3]uint64 // the upper half when it is packed
+	shift [3]uint8
 }
 
-func lanesOf(bits int) lanes { return lanesTable[bits-4] }
+func lanesOf(bits int) *lanes { return &lanesTable[bits-4] }
 
 var lanesTable = func() (table [4]lanes) {
 	for i := range table {
-		bits := i + 4
+		bits, l := i+4, &table[i]
 		for step := range 3 {
 			width := 32 >> step // of a half when it is spread
 			count := 4 >> step  // of characters in a half
 			mask := uint64(1)<<(count*bits) - 1
 			for at := 0; at < 64; at += 2 * width {
-				table[i].low[step] |= mask << at
+				l.low[step] |= mask << at
 			}
-			table[i].shift[step] = width - count*bits
+			l.shift[step] = uint8(width - count*bits)
+			l.high[step] = l.low[step] << width
+			l.tight[step] = l.low[step] << (count * bits)
 		}
 	}
 	return table
 }()
 
-// spread returns the eight characters of a packed word in a byte each.
-func (l lanes) spread(word uint64) uint64 {
-	for step, low := range l.low {
-		// The upper half lies directly above the lower one.
-		word = word&low | word<<l.shift[step]&(low<<(32>>step))
-	}
-	return word
+// spread returns the eight characters of a packed word in a byte each. It ignores
+// further bits.
+func (l *lanes) spread(word uint64) uint64 {
+	word = word&l.low[0] | word<<(l.shift[0]&63)&l.high[0]
+	word = word&l.low[1] | word<<(l.shift[1]&63)&l.high[1]
+	return word&l.low[2] | word<<(l.shift[2]&63)&l.high[2]
 }
 
 // pack is the inverse of spread.
-func (l lanes) pack(word uint64) uint64 {
-	for step := 2; step >= 0; step-- {
-		low := l.low[step]
-		word = word&low | word>>l.shift[step]&(low<<(32>>step-l.shift[step]))
-	}
-	return word
+func (l *lanes) pack(word uint64) uint64 {
+	word = word&l.low[2] | word>>(l.shift[2]&63)&l.tight[2]
+	word = word&l.low[1] | word>>(l.shift[1]&63)&l.tight[1]
+	return word&l.low[0] | word>>(l.shift[0]&63)&l.tight[0]
 }
 
 // packedLength is the number of bytes of n characters of so many bits.

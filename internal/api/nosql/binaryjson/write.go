@@ -31,7 +31,7 @@ func Append(dst, text []byte) ([]byte, error) {
 	return w.out, nil
 }
 
-var writers = sync.Pool{New: func() any { return &writer{numbers: map[string]int{}} }}
+var writers = sync.Pool{New: func() any { return &writer{buckets: make([]int32, bucketsMin)} }}
 
 // pooledMax is the number of strings up to which a writer is used again.
 const pooledMax = 1000
@@ -41,8 +41,9 @@ func (w *writer) release() {
 	if len(w.strings) > pooledMax {
 		return
 	}
-	clear(w.numbers)
-	*w = writer{strings: w.strings[:0], numbers: w.numbers, references: w.references[:0]}
+	clear(w.strings)
+	clear(w.buckets)
+	*w = writer{strings: w.strings[:0], buckets: w.buckets, references: w.references[:0]}
 	writers.Put(w)
 }
 
@@ -58,13 +59,16 @@ type writer struct {
 	text  string
 	at    int
 
-	strings    []shared       // that references may name
-	numbers    map[string]int // of strings
-	references []int          // offsets of references in the document
+	strings    []shared // that references may name
+	buckets    []int32  // the last of strings with a hash, plus one; a power of two
+	references []int    // offsets of references in the document
 }
 
 // shared is a string that was written once.
 type shared struct {
+	text   string
+	hash   uint64
+	next   int32 // the one before in the same bucket, plus one
 	offset int
 	most   int // what the offset can become when heads grow
 }

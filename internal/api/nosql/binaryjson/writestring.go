@@ -2,18 +2,36 @@ package binaryjson
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"math"
+	"slices"
 	"unsafe"
 )
 
-// systemMarkers are the markers of the strings of systemTable.
-var systemMarkers = func() map[string]byte {
-	markers := make(map[string]byte, len(systemTable))
+// systemByLength are the strings of systemTable by their length, with their markers.
+var systemByLength = func() (table [19][]systemString) {
 	for i, text := range systemTable {
-		markers[text] = system + byte(i)
+		table[len(text)] = append(table[len(text)], systemString{text, system + byte(i)})
 	}
-	return markers
+	return table
 }()
+
+type systemString struct {
+	text   string
+	marker byte
+}
+
+// systemMarker returns the marker of a string of systemTable.
+func systemMarker(text string) (byte, bool) {
+	if len(text) < len(systemByLength) {
+		for _, s := range systemByLength[len(text)] {
+			if s.text == text {
+				return s.marker, true
+			}
+		}
+	}
+	return 0, false
+}
 
 // Lengths of strings that may be referred to, in bytes. Names have no upper bound.
 const (
@@ -23,7 +41,7 @@ const (
 
 // name writes the name of a property, which is never packed.
 func (w *writer) name(text string, depth int) {
-	if marker, ok := systemMarkers[text]; ok {
+	if marker, ok := systemMarker(text); ok {
 		w.out = append(w.out, marker)
 		return
 	}
@@ -35,7 +53,7 @@ func (w *writer) name(text string, depth int) {
 
 // stringValue writes a string that is a value.
 func (w *writer) stringValue(text string, depth int) {
-	if marker, ok := systemMarkers[text]; ok {
+	if marker, ok := systemMarker(text); ok {
 		w.out = append(w.out, marker)
 		return
 	}
@@ -69,12 +87,12 @@ func (w *writer) plain(text string) {
 // where the string will be, if a reference to it is shorter than the string.
 func (w *writer) refer(text string, depth int) bool {
 	offset := len(w.out) - w.start
-	number, ok := w.numbers[text]
-	if !ok {
+	hash := maphash.String(hashSeed, text)
+	number := w.find(text, hash)
+	if number < 0 {
 		most := offset + depth*headMost
 		if len(text) >= 1+referenceSize(most) {
-			w.numbers[text] = len(w.strings)
-			w.strings = append(w.strings, shared{offset: offset, most: most})
+			w.share(shared{text: text, hash: hash, offset: offset, most: most})
 		}
 		return false
 	}
@@ -86,6 +104,39 @@ func (w *writer) refer(text string, depth int) bool {
 		number >>= 8
 	}
 	return true
+}
+
+// bucketsMin is the number of buckets of a new writer.
+const bucketsMin = 64
+
+var hashSeed = maphash.MakeSeed()
+
+// find returns the number of a shared string, or -1.
+func (w *writer) find(text string, hash uint64) int {
+	for i := w.buckets[hash&uint64(len(w.buckets)-1)]; i > 0; i = w.strings[i-1].next {
+		if s := &w.strings[i-1]; s.hash == hash && s.text == text {
+			return int(i - 1)
+		}
+	}
+	return -1
+}
+
+// share adds a string.
+func (w *writer) share(s shared) {
+	if len(w.strings) == len(w.buckets) {
+		w.buckets = make([]int32, 4*len(w.buckets))
+		for i := range w.strings {
+			w.link(i)
+		}
+	}
+	w.strings = append(w.strings, s)
+	w.link(len(w.strings) - 1)
+}
+
+// link puts a string into its bucket.
+func (w *writer) link(number int) {
+	bucket := &w.buckets[w.strings[number].hash&uint64(len(w.buckets)-1)]
+	w.strings[number].next, *bucket = *bucket, int32(number+1)
 }
 
 // referenceSize is the number of bytes of an offset.
@@ -264,12 +315,15 @@ func (w *writer) pack(content string) bool {
 func (w *writer) packBits(text []byte, bits int, base byte) {
 	lanes := lanesOf(bits)
 	each := uint64(base) * 0x0101010101010101
+	w.out = slices.Grow(w.out, packedLength(len(text), bits)+8) // groups are written with eight bytes
+	to := w.out[len(w.out):cap(w.out)]
+	size := len(w.out)
 	for ; len(text) >= 8; text = text[8:] {
 		// No character is less than base, so that nothing is borrowed.
-		word := lanes.pack(binary.LittleEndian.Uint64(text) - each)
-		w.out = binary.LittleEndian.AppendUint64(w.out, word)
-		w.out = w.out[:len(w.out)-8+bits]
+		binary.LittleEndian.PutUint64(to, lanes.pack(binary.LittleEndian.Uint64(text)-each))
+		to, size = to[bits:], size+bits
 	}
+	w.out = w.out[:size]
 	if len(text) == 0 {
 		return
 	}
@@ -281,6 +335,6 @@ func (w *writer) packBits(text []byte, bits int, base byte) {
 		}
 		word |= (c - uint64(base)) << (i * bits)
 	}
-	last := binary.LittleEndian.AppendUint64(nil, word)
-	w.out = append(w.out, last[:packedLength(len(text), bits)]...)
+	binary.LittleEndian.PutUint64(to, word)
+	w.out = w.out[:size+packedLength(len(text), bits)]
 }
