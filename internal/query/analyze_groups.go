@@ -303,7 +303,8 @@ func sortable(x sql.Expr, q *sql.Select) bool {
 	}
 }
 
-// columnIsPlace reports whether steps after an input lead to a place in documents.
+// columnIsPlace reports whether steps after an input, the last of them first, lead to a
+// place in documents.
 func columnIsPlace(name string, steps []string, from *sql.From) bool {
 	i := slices.IndexFunc(from.Inputs, func(in sql.Input) bool { return in.Name() == name })
 	if i < 0 || from.Inputs[i].Subquery == nil {
@@ -311,13 +312,25 @@ func columnIsPlace(name string, steps []string, from *sql.From) bool {
 	}
 	inner := from.Inputs[i].Subquery
 	switch {
+	case inner.Star:
+		return inner.From != nil
 	case inner.Value != nil:
-		return sortable(inner.Value, inner)
-	case len(steps) == 0 || inner.Star:
-		return true
+		return memberIsPlace(inner.Value, steps, inner)
+	case len(steps) == 0:
+		return false
 	}
 	at := slices.Index(columnNames(inner.Items), steps[len(steps)-1])
-	return at < 0 || sortable(inner.Items[at].Expr, inner)
+	return at >= 0 && memberIsPlace(inner.Items[at].Expr, steps[:len(steps)-1], inner)
+}
+
+// memberIsPlace reports whether steps after an expression, the last of them first, lead to
+// a place in documents. Aggregates that always have a value pass for one.
+func memberIsPlace(x sql.Expr, steps []string, q *sql.Select) bool {
+	if o, ok := x.(*sql.ObjectLiteral); ok && len(steps) > 0 {
+		at := slices.IndexFunc(o.Members, func(m sql.Property) bool { return m.Name == steps[len(steps)-1] })
+		return at >= 0 && memberIsPlace(o.Members[at].Expr, steps[:len(steps)-1], q)
+	}
+	return sortable(x, q)
 }
 
 // correlatedOrder returns the error with which partitions refuse an ORDER BY of

@@ -78,10 +78,8 @@ func (c *compiler) kinds(x sql.Expr) kinds {
 		return kindsOf(part.v)
 	}
 	switch x := x.(type) {
-	case *sql.Ident:
-		if path, stored := c.path(x); stored && len(path) == 0 && !c.overRows {
-			return mayObject
-		}
+	case *sql.Subquery:
+		return c.subqueryKinds(x)
 	case *sql.MemberExpr:
 		if c.kinds(x.X)&mayObject == 0 {
 			return mayMiss
@@ -131,6 +129,32 @@ func (c *compiler) kinds(x sql.Expr) kinds {
 		return c.callKinds(x)
 	}
 	return mayAny
+}
+
+// subqueryKinds returns what a subquery can be, without its columns.
+func (c *compiler) subqueryKinds(x *sql.Subquery) kinds {
+	switch x.Kind {
+	case sql.SubqueryExists, sql.SubqueryAll:
+		return mayBool
+	case sql.SubqueryArray:
+		return mayArray
+	case sql.SubqueryScalar:
+		if v, ok := c.constantOf(x.Query); ok {
+			return kindsOf(v)
+		}
+		if x.Query.Value == nil && !x.Query.Star {
+			return mayObject | mayMiss
+		}
+	}
+	return mayAny
+}
+
+// constantOf returns the value of a query that has one row, of a constant.
+func (c *compiler) constantOf(q *sql.Select) (value.Value, bool) {
+	if q.From != nil || q.Where != nil || q.Value == nil {
+		return value.Undefined(), false
+	}
+	return inputs{params: c.params}.constant(q.Value)
 }
 
 func negated(k kinds) kinds {
@@ -270,24 +294,38 @@ func (p predicate) contradicts() bool {
 	return false
 }
 
-// valueless reports whether the VALUE of the query cannot be defined. It is called after
-// everything else is compiled, because groups replace expressions.
+// valueless reports whether the VALUE of the query cannot be defined, or all that the
+// query does is count what does not exist. It is called after everything else is compiled,
+// because groups replace expressions.
 func (p *Plan) valueless(c *compiler) bool {
 	q := p.query
-	if q.Value == nil || isGrouped(q) {
-		return false
-	}
-	if p.group != nil {
+	if !isGrouped(q) && p.group != nil && q.Value != nil {
 		v, ok := p.with.constant(q.Value)
 		return ok && !v.IsDefined()
 	}
-	return c.kinds(q.Value) == mayMiss
+	if !isGrouped(q) {
+		return c.rowless(q, true)
+	}
+	x := q.Value
+	if len(q.Items) == 1 {
+		x = q.Items[0].Expr
+	}
+	if x == nil || len(q.GroupBy) > 0 {
+		return false
+	}
+	switch aggregateOf(x) {
+	case "Count":
+		return c.kinds(x.(*sql.CallExpr).Args[0]) == mayMiss
+	case "CountIf":
+		return c.kinds(x.(*sql.CallExpr).Args[0])&mayTrue == 0
+	}
+	return false
 }
 
 // impossible reports whether the query has no row, whatever the documents: its filter
 // cannot be true, or an input has no values.
 func (c *compiler) impossible(q *sql.Select) bool {
-	if q.Where != nil && c.kinds(q.Where)&mayTrue == 0 {
+	if c.rowless(q, false) {
 		return true
 	}
 	if q.From == nil {
@@ -300,7 +338,7 @@ func (c *compiler) impossible(q *sql.Select) bool {
 		}
 		nothing := false
 		c.within(c.scopes[inner], func() {
-			nothing = c.impossible(inner) || inner.Value != nil && c.kinds(inner.Value) == mayMiss
+			nothing = c.impossible(inner) || c.rowless(inner, true)
 		})
 		if nothing {
 			return true

@@ -347,7 +347,7 @@ func (g *grammar) distance() string {
 func (g *grammar) textScore() string {
 	list := []string{g.path()}
 	for range 1 + g.r.IntN(3) {
-		list = append(list, g.of(`"a" 'cat' "" {term:"b",distance:1} {"term":"x","distance":2}`))
+		list = append(list, g.of(`"dog" 'cat' "" {term:"bird",distance:1} {"term":"fish","distance":2}`))
 	}
 	if g.wrong(6) {
 		list = append(list, g.of(`1 c.x ["a"] {term:1} {term:"a",distance:3} {term:"a"} null "q","r","s"`))
@@ -388,7 +388,7 @@ func (g *grammar) condition(depth int) string {
 	case 8:
 		return g.of("IS_DEFINED IS_NULL IS_STRING IS_NUMBER IS_ARRAY IS_OBJECT IS_BOOL IS_PRIMITIVE IS_INTEGER") + "(" + g.path() + ")"
 	case 9:
-		return g.call(`STARTSWITH(%,"a") CONTAINS(%,"b",true) ARRAY_CONTAINS(%,1) ARRAY_CONTAINS([1,2],%) FullTextContains(%,"a") FullTextContainsAll(%,"a","b") FullTextContainsAny(%,"a",'c') STRINGEQUALS(%,"x") REGEXMATCH(%,"^a") ST_DISTANCE(%,{'type':'Point','coordinates':[1,2]})<100`, g.path)
+		return g.call(`STARTSWITH(%,"a") CONTAINS(%,"b",true) ARRAY_CONTAINS(%,1) ARRAY_CONTAINS([1,2],%) FullTextContains(%,"cat") FullTextContainsAll(%,"cat","dog") FullTextContainsAny(%,"cat",'dog') STRINGEQUALS(%,"x") REGEXMATCH(%,"^a") ST_DISTANCE(%,{'type':'Point','coordinates':[1,2]})<100`, g.path)
 	case 10:
 		if depth > 0 {
 			return "EXISTS(" + g.query(inside, depth-1) + ")"

@@ -285,6 +285,7 @@ func (j *judge) judgeAll(t *testing.T, list []question, found map[string]*differ
 var (
 	errorCode  = regexp.MustCompile(`"code":("[A-Z0-9]+"|[0-9]+)`)
 	quotedText = regexp.MustCompile(`'[^']*'|[0-9]+`)
+	points     = regexp.MustCompile(`[0-9A-F]{32,}`)
 	message    = regexp.MustCompile(`"message":"((?:[^"\\]|\\.)*)"`)
 )
 
@@ -292,8 +293,11 @@ var (
 // or the errors without places and names.
 func kindOfDifference(text string) string {
 	first, rest, _ := strings.Cut(text, "\n")
-	if first == "ranges" || strings.HasSuffix(first, "Info") {
+	if strings.HasSuffix(first, "Info") {
 		return first
+	}
+	if first == "ranges" {
+		return "ranges" + points.ReplaceAllString(rest, "_")
 	}
 	if first == "errors" {
 		got, want, _ := strings.Cut(rest, "\nwant")

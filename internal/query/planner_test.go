@@ -19,7 +19,7 @@ import (
 // second may only shrink.
 const (
 	planVectors    = 2618
-	planExceptions = 21
+	planExceptions = 18
 )
 
 // planVector is a query and what the service's planner answers.

@@ -124,7 +124,7 @@ func (r *routing) leaf(p predicate) ([]keyCase, bool) {
 	}
 	list := make([]partitionkey.Component, 0, len(p.values))
 	for _, v := range p.values {
-		if !v.Finite() {
+		if f := v.Float(); f != f || !v.Finite() && len(p.values) == 1 {
 			return nil, false // no key is infinite, and the service asks all partitions
 		}
 		c, ok := component(v)
