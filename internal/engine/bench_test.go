@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -110,5 +111,28 @@ func BenchmarkSmallQuery(b *testing.B) {
 		if err != nil || len(page.Rows) != 10 {
 			b.Fatal(len(page.Rows), err)
 		}
+	}
+}
+
+// BenchmarkPlanRequest asks for the plan of a query with an order, a filter and a
+// parameter, whose value is another each time, or the same from the second time on.
+func BenchmarkPlanRequest(b *testing.B) {
+	for _, repeated := range []bool{false, true} {
+		b.Run(fmt.Sprintf("repeated=%v", repeated), func(b *testing.B) {
+			w := newWorld(b, nil)
+			link := w.container(b, 8, "/t")
+			ctx, i := context.Background(), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if i++; repeated {
+					i = 0
+				}
+				req := engine.PlanRequest{Link: link, Text: "SELECT c.id, c.n FROM c WHERE c.n > @n AND c.kind = 'a' ORDER BY c.n", Features: "OrderBy",
+					Params: []query.Param{{Name: "@n", Value: value.Int(int64(i))}}}
+				if _, err := w.QueryPlan(ctx, caller, req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -13,17 +13,28 @@ import (
 // plans caches the plans of the latest queries, since programs repeat the same
 // few texts. The version of the container and of its functions is part of the
 // key, so plans of older versions are not found.
+//
+// A text that comes once evicts only others of its kind: a plan that is asked for again
+// moves to a list of its own, which holds most of the cache.
 type plans struct {
 	mu    sync.Mutex
 	bytes int                      // of all plans, approximate
 	byKey map[string]*list.Element // of *keptPlan
-	order list.List                // the most recently used plan first
+	fresh list.List                // used once, or not lately, the latest first
+	used  list.List                // used again, the latest first
+
+	usedBytes int // of the plans in used
 }
 
 type keptPlan struct {
 	key  string
 	plan *query.Plan
-	size int // in bytes, approximate
+	size int  // in bytes, approximate
+	used bool // it is in plans.used
+
+	// body is the plan for clients, without a key in the request; nil before it is
+	// first described. It never changes.
+	body atomic.Pointer[[]byte]
 
 	// quick is true if no partition took longer than quickTime for the last
 	// page.
@@ -39,6 +50,11 @@ const (
 	planKeyTimes = 16
 
 	planKeysMax = 16 << 10 // bytes of a key; plans with longer ones are not cached
+
+	planBodyMax = 64 << 10 // bytes of the plan for clients; larger ones are not cached
+
+	// The plans that were used again take at most this part of the cache, in fifths.
+	usedFifths = 4
 )
 
 // get returns a cached plan.
@@ -49,12 +65,25 @@ func (p *plans) get(key []byte) (*keptPlan, bool) {
 	if !ok {
 		return nil, false
 	}
-	p.order.MoveToFront(e)
-	return e.Value.(*keptPlan), true
+	kept := e.Value.(*keptPlan)
+	if kept.used {
+		p.used.MoveToFront(e)
+		return kept, true
+	}
+	p.fresh.Remove(e)
+	kept.used = true
+	p.usedBytes += kept.size
+	p.byKey[kept.key] = p.used.PushFront(kept)
+	for p.used.Len() > plansMax/5*usedFifths || p.usedBytes > plansBytes/5*usedFifths {
+		last := p.used.Remove(p.used.Back()).(*keptPlan)
+		last.used = false
+		p.usedBytes -= last.size
+		p.byKey[last.key] = p.fresh.PushFront(last)
+	}
+	return kept, true
 }
 
-// put caches a plan unless it is too large. It evicts the least recently used
-// ones.
+// put caches a plan unless it is too large.
 func (p *plans) put(key []byte, plan *query.Plan) {
 	size := planKeyTimes*len(key) + plan.Size()
 	if size > planMax {
@@ -65,14 +94,46 @@ func (p *plans) put(key []byte, plan *query.Plan) {
 	if _, ok := p.byKey[string(key)]; ok {
 		return
 	}
-	for p.order.Len() >= plansMax || p.bytes+size > plansBytes {
-		last := p.order.Remove(p.order.Back()).(*keptPlan)
-		delete(p.byKey, last.key)
-		p.bytes -= last.size
-	}
+	p.evict(1, size)
 	kept := &keptPlan{key: string(key), plan: plan, size: size}
 	p.bytes += size
-	p.byKey[kept.key] = p.order.PushFront(kept)
+	p.byKey[kept.key] = p.fresh.PushFront(kept)
+}
+
+// evict makes room for a number of plans of a size: it removes the least recently used
+// ones, those that were used once before the others.
+func (p *plans) evict(number, size int) {
+	for len(p.byKey) > 0 && (len(p.byKey)+number > plansMax || p.bytes+size > plansBytes) {
+		from := &p.fresh
+		if from.Len() == 0 {
+			from = &p.used
+		}
+		last := from.Remove(from.Back()).(*keptPlan)
+		delete(p.byKey, last.key)
+		p.bytes -= last.size
+		if last.used {
+			p.usedBytes -= last.size
+		}
+	}
+}
+
+// describe caches the plan for clients of a cached plan, unless it is too large.
+func (p *plans) describe(kept *keptPlan, body []byte) {
+	if len(body) > planBodyMax {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.byKey[kept.key]
+	if !ok || e.Value.(*keptPlan) != kept || !kept.body.CompareAndSwap(nil, &body) {
+		return
+	}
+	kept.size += len(body)
+	p.bytes += len(body)
+	if kept.used {
+		p.usedBytes += len(body)
+	}
+	p.evict(0, 0)
 }
 
 // planKey appends everything that a plan depends on. Texts have their length

@@ -84,9 +84,60 @@ func TestPlansKept(t *testing.T) {
 					kept++
 				}
 			}
-			if size := planKeyTimes*8 + c.plan.Size(); kept != c.most || p.order.Len() != kept || p.bytes != kept*size {
-				t.Errorf("%d plans of %d are kept, %d in the list, with %d bytes; want %d", kept, size, p.order.Len(), p.bytes, c.most)
+			if size := planKeyTimes*8 + c.plan.Size(); kept != c.most || p.fresh.Len()+p.used.Len() != kept || p.bytes != kept*size {
+				t.Errorf("%d plans of %d are kept, %d in the list, with %d bytes; want %d", kept, size, p.fresh.Len()+p.used.Len(), p.bytes, c.most)
 			}
 		})
+	}
+}
+
+// Texts that come once do not evict the plans of texts that come again, however many
+// they are, and the bytes of the plans for clients count.
+func TestPlansOnce(t *testing.T) {
+	t.Parallel()
+	plan, err := query.Compile("SELECT VALUE 1", nil, nil, query.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plans{byKey: map[string]*list.Element{}}
+	key := func(kind string, i int) []byte { return fmt.Appendf(nil, "%s%08d", kind, i) }
+	const again = 500
+	for i := range again {
+		p.put(key("again", i), plan)
+		kept, _ := p.get(key("again", i))
+		p.describe(kept, make([]byte, 16<<10))
+		p.describe(kept, make([]byte, 16<<10)) // a second description changes nothing
+	}
+	for i := range 10 * plansMax {
+		p.put(key("once", i), plan)
+	}
+	sum, usedSum, bodies := 0, 0, 0
+	for i := range again {
+		kept, ok := p.get(key("again", i))
+		if !ok {
+			t.Errorf("plan %d, which is used again, is gone", i)
+		} else if kept.body.Load() != nil {
+			bodies++
+		}
+	}
+	for _, e := range p.byKey {
+		kept := e.Value.(*keptPlan)
+		if sum += kept.size; kept.used {
+			usedSum += kept.size
+		}
+	}
+	if sum != p.bytes || usedSum != p.usedBytes || sum > plansBytes || len(p.byKey) > plansMax || bodies != again {
+		t.Errorf("%d plans of %d bytes, counted %d, of which %d in use, counted %d; %d bodies", len(p.byKey), sum, p.bytes, usedSum, p.usedBytes, bodies)
+	}
+	if p.describe(&keptPlan{key: "gone"}, []byte("{}")); sum != p.bytes {
+		t.Error("the description of a plan that is gone counts")
+	}
+	// Plans that are all used again leave the place of the others.
+	for i := range 2 * plansMax {
+		p.put(key("more", i), plan)
+		p.get(key("more", i))
+	}
+	if p.used.Len() > plansMax/5*usedFifths || p.usedBytes > plansBytes/5*usedFifths || len(p.byKey) > plansMax {
+		t.Errorf("%d of %d plans are of those used again", p.used.Len(), len(p.byKey))
 	}
 }

@@ -500,12 +500,18 @@ func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
 	if err != nil {
 		return err
 	}
-	plan, _, err := e.planOf(c, req.Text, req.Params)
+	plan, kept, err := e.planOf(c, req.Text, req.Params)
 	if err != nil {
 		return err
 	}
 	if err := plan.Needs().Refuse(req.Features); err != nil {
 		return err
+	}
+	if kept != nil && req.Key == nil {
+		if body := kept.body.Load(); body != nil {
+			out.Body = *body
+			return nil
+		}
 	}
 	if err := plan.Describable(c.PartitionKey); err != nil {
 		return err
@@ -522,5 +528,8 @@ func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
 		body = narrowed(body, base, c.PartitionKey)
 	}
 	out.Body = query.AppendPlan(nil, body)
+	if kept != nil && req.Key == nil {
+		e.plans.describe(kept, out.Body)
+	}
 	return nil
 }

@@ -156,7 +156,7 @@ type PlanRequest struct {
 // Plan is the client-visible plan.
 type Plan struct {
 	Result
-	Body []byte // plan JSON
+	Body []byte // plan JSON; shared, and not to be changed
 }
 
 // ThroughputRequest is the throughput of a new database or container. If both

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
@@ -294,4 +295,33 @@ func compileWith(t testing.TB, text string, ix *index.Index) *Plan {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// BenchmarkPlan compiles and describes the queries that the service's planner accepts,
+// and reports the time of the median query. No index and no policy is involved.
+func BenchmarkPlan(b *testing.B) {
+	var list []planVector
+	for _, v := range loadPlanVectors(b) {
+		if !v.refused {
+			list = append(list, v)
+		}
+	}
+	times := make([]time.Duration, len(list))
+	rounds := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		for i, v := range list {
+			start := time.Now()
+			if p, err := Prepare(v.query, v.params, nil, Options{Functions: anyFunction}); err == nil {
+				AppendPlan(nil, p.Describe(v.key))
+			}
+			if took := time.Since(start); rounds == 0 || took < times[i] {
+				times[i] = took // the least of all rounds: the machine may be busy
+			}
+		}
+		rounds++
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2])/1e3, "us-p50/plan")
+	b.ReportMetric(float64(times[len(times)*99/100])/1e3, "us-p99/plan")
 }
