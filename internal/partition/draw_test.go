@@ -133,6 +133,6 @@ func drawWalk(x *index.Index, documents []plain, random *rand.Rand) query.Walk {
 func drawForced(random *rand.Rand) scan.Forced {
 	return scan.Forced{
 		Way: scan.Way(random.IntN(3)), Rosters: scan.Way(random.IntN(3)),
-		Lists: random.IntN(3) == 0, Told: random.IntN(3) == 0,
+		Lists: random.IntN(3) == 0, Match: random.IntN(3) == 0,
 	}
 }

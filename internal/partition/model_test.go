@@ -214,7 +214,7 @@ func (m *model) compare(t *testing.T, w *world, random *rand.Rand) {
 		{ScanMax: 4, ScanBytes: 300, SortedMax: 3, WalkFactor: 1, Force: scan.Forced{Way: scan.Passes}},
 		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Rosters: scan.Passes}},
 		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Lists: true, Rosters: scan.Looks}},
-		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Told: true}},
+		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Match: true}},
 	} {
 		w.partition.Load().waitIdle() // A rebuild does not run while the strategy changes.
 		w.partition.Load().reader.Strategy = strategy

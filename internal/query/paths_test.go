@@ -247,8 +247,8 @@ func (p *pathTest) filter(t *testing.T, docs list, condition string, holds bool)
 	if plan.exact {
 		p.exact++
 	}
-	if teller := NewTeller(p.ix, access); teller != nil && teller.Tell(docs[0].bare, 0) != admitted {
-		t.Errorf("%s over %s: the teller says %t, the index %t; access %s", query, docs[0].body, !admitted, admitted, access)
+	if matcher := NewMatcher(p.ix, access); matcher != nil && matcher.Match(docs[0].bare, 0) != admitted {
+		t.Errorf("%s over %s: the matcher says %t, the index %t; access %s", query, docs[0].body, !admitted, admitted, access)
 	}
 }
 

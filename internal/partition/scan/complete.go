@@ -52,7 +52,7 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 		if r.last == 0 && e.TS < horizon {
 			return tooOld(r.ask.After)
 		}
-		if more, err := r.tell(&e, resource.LSN(lsn)); err != nil || !more {
+		if more, err := r.emit(&e, resource.LSN(lsn)); err != nil || !more {
 			return err
 		}
 	}
@@ -70,8 +70,8 @@ func (s *Source) has(e *layout.Revision) bool {
 	return s.r.own.Within(e.Suffix) && s.holds(e.Suffix, &layout.Document{EPKSize: e.EPKSize})
 }
 
-// tell adds a change to the page, unless it begins the next page.
-func (r *feedReader) tell(e *layout.Revision, lsn resource.LSN) (more bool, err error) {
+// emit adds a change to the page, unless it begins the next page.
+func (r *feedReader) emit(e *layout.Revision, lsn resource.LSN) (more bool, err error) {
 	body, size, err := r.source.r.own.Render.Revision(e, lsn, r.source.r.own.Key, r.source.r.container().ReplacedImages)
 	if err != nil {
 		return false, r.source.damaged(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // The ways to the documents of a query, and their costs. There are two ways. In both,
-// the documents themselves may tell whether they satisfy parts of the expression:
+// documents can be tested for parts of the expression:
 //
 //   - pass the rows of the clip in key order, and test each document;
 //   - look documents up by their numbers, which are in lists of the index. The list of
@@ -38,10 +38,10 @@ type Costs struct {
 	Begin  float64 // the first seek of an iterator: to a row, or to the first row of a list
 	Row    float64 // passing a document's row in key order, without its bytes
 	Bytes  float64 // passing one byte of it
-	Tell   float64 // testing a document for one part of an expression
+	Match  float64 // testing a document for one part of an expression
 	Keep   float64 // copying a document that counts, and yielding it in order
 	Find   float64 // looking a document up by its number and yielding it
-	Seat   float64 // the same if a roster tells where it is
+	Seat   float64 // the same if a roster knows where it is
 	Miss   float64 // looking a number up whose document is outside of the clip
 	Chunk  float64 // reading 65,536 numbers of a list
 	Entry  float64 // reading one byte of a range of short lists, as they are stored
@@ -52,7 +52,7 @@ type Costs struct {
 // MeasuredCosts are what `make calibrate` printed on 2026-11-23, rounded. See
 // docs/benchmarks.md.
 func MeasuredCosts() Costs {
-	return Costs{Begin: 1000, Row: 110, Bytes: 0.05, Tell: 240, Keep: 1000, Find: 1800, Seat: 850, Miss: 700, Chunk: 2600, Entry: 4, Tested: 18, Weigh: 5000}
+	return Costs{Begin: 1000, Row: 110, Bytes: 0.05, Match: 240, Keep: 1000, Find: 1800, Seat: 850, Miss: 700, Chunk: 2600, Entry: 4, Tested: 18, Weigh: 5000}
 }
 
 // missed reports whether looking up so many documents outside of a clip has taken as
@@ -88,7 +88,7 @@ func (w Way) String() string { return [...]string{"cheapest", "passes", "looks"}
 type Forced struct {
 	Way     Way
 	Lists   bool // read the lists of every part
-	Told    bool // test documents for all parts of the expression but one, if possible
+	Match   bool // test documents for all parts of the expression but one, if possible
 	Rosters Way  // passes: use none; looks: make one
 }
 
@@ -113,8 +113,9 @@ type reading struct {
 	list    []uint64
 	listed  bool
 
-	// tell tests documents for what the lists do not tell; nil if they tell all.
-	tell *query.Teller
+	// matcher tests documents for the parts of the expression that no list covers; nil
+	// if lists cover all.
+	matcher *query.Matcher
 }
 
 // chooser is one choice.
@@ -127,10 +128,10 @@ type chooser struct {
 	access index.Expr
 	extent
 
-	told   bool    // documents can be tested for the whole expression
-	leaves int     // of the expression, if told
-	pass   float64 // the cost of passing
-	parts  []part  // of a conjunction, or the expression itself
+	matchable bool    // documents can be tested for the whole expression
+	leaves    int     // of the expression, if matchable
+	pass      float64 // the cost of passing
+	parts     []part  // of a conjunction, or the expression itself
 	// inside says that lists can be limited to the clip, and roster returns the set that
 	// does it; nil if no set is necessary.
 	inside bool
@@ -155,7 +156,7 @@ func (s *Source) choose(ctx context.Context, access index.Expr, need query.Need)
 		c.pass = c.passing(c.items)
 		return c.everything()
 	}
-	c.leaves, c.told = s.tells(access)
+	c.leaves, c.matchable = s.matchable(access)
 	c.pass = c.passing(c.items)
 	r, err = c.narrowed()
 	clear(s.parts)
@@ -165,8 +166,8 @@ func (s *Source) choose(ctx context.Context, access index.Expr, need query.Need)
 // passing returns the cost of passing and testing so many rows.
 func (c *chooser) passing(items int64) float64 {
 	each := c.cost.Row + c.cost.Bytes*c.bytes
-	if c.told {
-		each += c.cost.Tell * float64(c.leaves)
+	if c.matchable {
+		each += c.cost.Match * float64(c.leaves)
 	}
 	return c.cost.Begin + float64(items)*each
 }
@@ -230,14 +231,14 @@ func (c *chooser) looking(set *storage.Postings) reading {
 
 // narrowed chooses for a query with an expression.
 func (c *chooser) narrowed() (reading, error) {
-	if c.force.Way == Passes && c.told {
-		return c.telling(), nil
+	if c.force.Way == Passes && c.matchable {
+		return c.passMatching(), nil
 	}
 	rest, price := c.split()
-	if c.told && c.force.Way == Cheapest && price+c.look() >= c.pass {
-		return c.telling(), nil
+	if c.matchable && c.force.Way == Cheapest && price+c.look() >= c.pass {
+		return c.passMatching(), nil
 	}
-	if !c.told && !c.inside && price+float64(c.items)*c.cost.Miss >= c.passing(c.items) || c.force.Rosters == Looks && !c.inside {
+	if !c.matchable && !c.inside && price+float64(c.items)*c.cost.Miss >= c.passing(c.items) || c.force.Rosters == Looks && !c.inside {
 		if err := c.enlist(); err != nil {
 			return reading{}, err
 		}
@@ -248,7 +249,7 @@ func (c *chooser) narrowed() (reading, error) {
 	}
 	r := c.looking(set)
 	if rest != nil {
-		r.tell = c.s.teller(*rest)
+		r.matcher = c.s.matcherOf(*rest)
 	}
 	if c.lazily(r) {
 		return r, nil
@@ -256,9 +257,9 @@ func (c *chooser) narrowed() (reading, error) {
 	return c.counted(r, price)
 }
 
-// telling returns the reading of all documents of the clip, which are tested.
-func (c *chooser) telling() reading {
-	return reading{way: Passes, tell: c.s.teller(c.access)}
+// passMatching returns the reading of all documents of the clip, which are tested.
+func (c *chooser) passMatching() reading {
+	return reading{way: Passes, matcher: c.s.matcherOf(c.access)}
 }
 
 // look returns the cost of looking up a document of the clip.
@@ -302,7 +303,7 @@ func (c *chooser) lazily(r reading) bool {
 		return true
 	}
 	wanted := c.wanted()
-	return c.inside && r.tell == nil && wanted < float64(c.items) && wanted*c.extra() < c.pass
+	return c.inside && r.matcher == nil && wanted < float64(c.items) && wanted*c.extra() < c.pass
 }
 
 // counted reads the numbers of a set, and decides by their count.
@@ -323,8 +324,8 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 	switch {
 	case !over && !c.regret():
 		return r, nil
-	case c.told:
-		return c.telling(), nil
+	case c.matchable:
+		return c.passMatching(), nil
 	case !c.inside:
 		if err := c.enlist(); err != nil {
 			return reading{}, err
@@ -374,7 +375,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 	}
 	c.parts = slices.Grow(c.s.parts[:0], len(args))
 	c.s.parts = c.parts[:len(args)]
-	single := c.told && len(args) > 1 && slices.ContainsFunc(args, func(e index.Expr) bool { return named(e, leavesMax) })
+	single := c.matchable && len(args) > 1 && slices.ContainsFunc(args, func(e index.Expr) bool { return named(e, leavesMax) })
 	first := 0
 	for _, arg := range args {
 		if arg.Op == index.All {
@@ -392,7 +393,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 			first = len(c.parts) - 1
 		}
 	}
-	if !c.told || len(c.parts) == 1 || c.force.Lists {
+	if !c.matchable || len(c.parts) == 1 || c.force.Lists {
 		return nil, price
 	}
 	// A part that costs no more than some look-ups may save as many.
@@ -401,7 +402,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 	var left []index.Expr
 	for i := range c.parts {
 		p := &c.parts[i]
-		if p.left = i != first && (p.price > worth || c.force.Told); p.left {
+		if p.left = i != first && (p.price > worth || c.force.Match); p.left {
 			left = append(left, p.expr)
 		} else {
 			price += p.price
@@ -504,7 +505,7 @@ func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numb
 	if e.Op == index.Filter {
 		each = c.cost.Tested
 	}
-	small := c.told && c.pass < weighings*c.cost.Weigh
+	small := c.matchable && c.pass < weighings*c.cost.Weigh
 	rows := probeRows
 	if small {
 		rows = min(rows, int((probePart*c.pass-c.cost.Begin)/(each*listBytes)))
@@ -564,16 +565,16 @@ func (s *Source) only() partitionkey.EPK {
 	return s.epk
 }
 
-// tells reports whether documents can be tested for an expression, and the number of
-// its leaves.
-func (s *Source) tells(access index.Expr) (leaves int, ok bool) {
-	return query.Tells(s.now.Indexing.Active.Index, access)
+// matchable reports whether documents can be tested for an expression, and the number
+// of its leaves.
+func (s *Source) matchable(access index.Expr) (leaves int, ok bool) {
+	return query.Matchable(s.now.Indexing.Active.Index, access)
 }
 
-// teller returns the test of documents for an expression, or a part of one, that tells
-// accepts.
-func (s *Source) teller(access index.Expr) *query.Teller {
-	return query.NewTeller(s.now.Indexing.Active.Index, access)
+// matcherOf returns the test of documents for an expression, or a part of one, that
+// matchable accepts.
+func (s *Source) matcherOf(access index.Expr) *query.Matcher {
+	return query.NewMatcher(s.now.Indexing.Active.Index, access)
 }
 
 // enroll returns the numbers of the clip. It passes all rows, and so leaves a roster.

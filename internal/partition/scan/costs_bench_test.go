@@ -38,7 +38,7 @@ func BenchmarkCosts(b *testing.B) {
 			{"begin", constant.Begin, m.begin(), "the first move of an iterator"},
 			{"row", constant.Row, m.row(), "passing a row, without its bytes"},
 			{"bytes", constant.Bytes, m.bytes(), "passing a byte of a row"},
-			{"tell", constant.Tell, m.tell(), "telling by the row of one part of an expression"},
+			{"match", constant.Match, m.match(), "testing a row for one part of an expression"},
 			{"keep", constant.Keep, m.keep(), "copying a document that counts, and sorting"},
 			{"find", constant.Find, m.find(false), "looking a document up, and handing it out"},
 			{"seat", constant.Seat, m.find(true), "the same with a roster"},
@@ -102,14 +102,14 @@ func (m *measuring) begin() float64 {
 }
 
 // pass returns the time of one row of a pass that keeps nothing.
-func (m *measuring) pass(key string, items int, tell *query.Teller) float64 {
+func (m *measuring) pass(key string, items int, matcher *query.Matcher) float64 {
 	s := m.source(key)
 	defer s.Free()
 	m.q.w.reader.Strategy.Force.Rosters = scan.Passes
 	defer func() { m.q.w.reader.Strategy.Force.Rosters = scan.Cheapest }()
 	return m.time(items, func() {
 		m.check(s.Each(context.Background(), func(d *layout.Document) bool {
-			return tell == nil || tell.Tell(d.Body, d.TS) || true
+			return matcher == nil || matcher.Match(d.Body, d.TS) || true
 		}))
 	})
 }
@@ -128,8 +128,8 @@ func (m *measuring) row() float64 {
 	return m.pass("small", measuredItems, nil) - m.bytes()*mean
 }
 
-func (m *measuring) tell() float64 {
-	t := query.NewTeller(m.q.w.active, m.access(`c.rank >= 5000000`))
+func (m *measuring) match() float64 {
+	t := query.NewMatcher(m.q.w.active, m.access(`c.rank >= 5000000`))
 	return m.pass(measuredKey, measuredItems, t) - m.pass(measuredKey, measuredItems, nil)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// What the index tells without reading documents: the set of an expression, and the
+// What the index knows without reading documents: the set of an expression, and the
 // number of documents.
 
 // postings returns the documents of an expression: a set, which the caller closes,

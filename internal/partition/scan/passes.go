@@ -58,7 +58,7 @@ type passed struct {
 }
 
 // scan passes all rows of the clip in key order and sorts the documents that count:
-// those in numbers, or all if it is nil, that tell does not exclude.
+// those in numbers, or all if it is nil, that the matcher does not exclude.
 func (s *Source) scan(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) error {
 	list, text, err := s.gather(ctx, numbers, after)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Source) gather(ctx context.Context, numbers *storage.Numbers, after uin
 
 // counts reports whether a document of the clip counts.
 func (s *Source) counts(d *layout.Document, numbers *storage.Numbers, after uint64) bool {
-	return d.Number > after && !s.horizon.Hides(d) && (numbers == nil || numbers.Has(d.Number)) && (s.tell == nil || s.tell.Tell(d.Body, d.TS))
+	return d.Number > after && !s.horizon.Hides(d) && (numbers == nil || numbers.Has(d.Number)) && (s.matcher == nil || s.matcher.Match(d.Body, d.TS))
 }
 
 // each calls use with all rows of the clip in key order until it returns false. Hidden
@@ -312,10 +312,10 @@ func (s *Source) smallest(ctx context.Context, after uint64) (list []uint64, err
 	return list[:min(len(list), most)], nil
 }
 
-// offer returns a function that yields documents, unless tell excludes them.
+// offer returns a function that yields documents, unless the matcher excludes them.
 func (s *Source) offer(yield yielder) func(d *layout.Document) (more bool, err error) {
 	return func(d *layout.Document) (bool, error) {
-		return s.tell != nil && !s.tell.Tell(d.Body, d.TS) || s.yield(d, yield), nil
+		return s.matcher != nil && !s.matcher.Match(d.Body, d.TS) || s.yield(d, yield), nil
 	}
 }
 

@@ -56,10 +56,10 @@ type Source struct {
 	// lookedMany has all of them if there are many.
 	lookedMany map[[2]index.Term]bool
 
-	bare bool          // candidates have no system properties
-	led  bool          // an index leads to the candidates
-	tell *query.Teller // excludes some of them; nil excludes none
-	term index.Term    // of the candidates
+	bare    bool           // candidates have no system properties
+	led     bool           // an index leads to the candidates
+	matcher *query.Matcher // excludes some of them; nil excludes none
+	term    index.Term     // of the candidates
 
 	seats  *seats        // where documents of the clip may be; nil if unknown
 	misses int64         // documents that were looked up and are outside of the clip
@@ -216,7 +216,7 @@ func (s *Source) candidates(ctx context.Context, need query.Need, yield yielder)
 	if need.After == ^uint64(0) {
 		return nil // No document has this position, which a forged token may have.
 	}
-	s.bare, s.led, s.term, s.tell = need.Bare, false, "", nil
+	s.bare, s.led, s.term, s.matcher = need.Bare, false, "", nil
 	access := index.Expr{}
 	// The plan may be compiled for another version of the policy.
 	if need.Access.Op != index.All && s.now.Indexing.Active.Serves(need.Access) && !s.lacks() {
@@ -237,7 +237,7 @@ func (s *Source) candidates(ctx context.Context, need query.Need, yield yielder)
 
 // read yields the documents in the way that was chosen.
 func (s *Source) read(ctx context.Context, r reading, need query.Need, yield yielder) error {
-	s.tell = r.tell
+	s.matcher = r.matcher
 	switch {
 	case r.way == Passes && need.Unordered:
 		return s.pass(ctx, r.numbers, need.After, yield)

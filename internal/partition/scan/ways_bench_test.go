@@ -164,7 +164,7 @@ var benchedWays = []struct {
 	{"look", scan.Forced{Way: scan.Looks, Rosters: scan.Passes}},
 	{"roster", scan.Forced{Way: scan.Looks}},
 	{"lists", scan.Forced{Way: scan.Looks, Lists: true}},
-	{"told", scan.Forced{Way: scan.Looks, Told: true}},
+	{"matched", scan.Forced{Way: scan.Looks, Match: true}},
 }
 
 // sweep runs every query in every way. between is called before each query.

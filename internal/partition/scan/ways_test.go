@@ -41,7 +41,7 @@ func TestWaysAgree(t *testing.T) {
 	var ways []scan.Forced
 	for n := range 9 {
 		goes, rosters := scan.Way(n/3), scan.Way(n%3)
-		ways = append(ways, scan.Forced{Way: goes, Rosters: rosters}, scan.Forced{Way: goes, Rosters: rosters, Lists: true}, scan.Forced{Way: goes, Rosters: rosters, Told: true})
+		ways = append(ways, scan.Forced{Way: goes, Rosters: rosters}, scan.Forced{Way: goes, Rosters: rosters, Lists: true}, scan.Forced{Way: goes, Rosters: rosters, Match: true})
 	}
 	for _, shape := range shapesOfWays {
 		for _, page := range []query.Budget{{MaxItems: 7}, {MaxItems: 1000}, {MaxBytes: 1500}, {MaxItems: 30, MaxBytes: 4000}} {

@@ -8,43 +8,43 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Teller decides from the bytes of a document, without the index, whether the document
+// Matcher decides from the bytes of a document, without the index, whether the document
 // satisfies an index expression. It gives the answer of the index: for a term that does
 // not determine its value it returns true where the index has the document.
 //
 // For a document in memory this is cheaper than reading the posting lists of an
-// expression that many documents of a partition satisfy. One goroutine uses a Teller.
-type Teller struct {
+// expression that many documents of a partition satisfy. One goroutine uses a Matcher.
+type Matcher struct {
 	places value.Locator
-	access tells
+	access matchNode
 	cells  []value.Located
 	layout value.Layout
 	term   []byte
 }
 
-// tells is a node of the expression.
-type tells struct {
+// matchNode is a node of the expression.
+type matchNode struct {
 	expr  index.Expr
-	args  []tells
+	args  []matchNode
 	slot  int  // of a leaf
 	stamp bool // the leaf is of _ts
 }
 
-// tellerMax is the maximum number of leaves of a Teller. Above it the lists are cheaper.
-const tellerMax = 64
+// matcherMax is the maximum number of leaves of a Matcher. Above it the lists are cheaper.
+const matcherMax = 64
 
-// Tells reports whether [NewTeller] has a Teller for an expression of the index, and how
-// many leaves the expression has then. It takes no memory, so that who only weighs the
-// cost of a Teller makes none. A part of an expression that needs more than the value at
-// one place has no Teller: elements of arrays, words and shapes.
-func Tells(ix *index.Index, access index.Expr) (leaves int, ok bool) {
+// Matchable reports whether [NewMatcher] has a Matcher for an expression of the index, and how
+// many leaves the expression has then. It allocates nothing, so callers can compare
+// costs without creating a Matcher. An expression with a part that needs more than the
+// value at one path has no Matcher: elements of arrays, words and shapes.
+func Matchable(ix *index.Index, access index.Expr) (leaves int, ok bool) {
 	switch access.Op {
 	case index.Leaf, index.Filter:
 		return 1, ix.Placed(access)
 	case index.And, index.Or:
 		for _, arg := range access.Args {
-			n, ok := Tells(ix, arg)
-			if leaves += n; !ok || leaves > tellerMax {
+			n, ok := Matchable(ix, arg)
+			if leaves += n; !ok || leaves > matcherMax {
 				return 0, false
 			}
 		}
@@ -52,21 +52,21 @@ func Tells(ix *index.Index, access index.Expr) (leaves int, ok bool) {
 	return leaves, true
 }
 
-// NewTeller returns a Teller for an expression of the index, nil if there is none
-// according to [Tells].
-func NewTeller(ix *index.Index, access index.Expr) *Teller {
-	if _, ok := Tells(ix, access); !ok {
+// NewMatcher returns a Matcher for an expression of the index, nil if there is none
+// according to [Matchable].
+func NewMatcher(ix *index.Index, access index.Expr) *Matcher {
+	if _, ok := Matchable(ix, access); !ok {
 		return nil
 	}
-	t := &Teller{}
+	t := &Matcher{}
 	t.access = t.compile(access)
 	t.cells = make([]value.Located, t.places.Len())
 	return t
 }
 
 // compile returns the node of an expression, and adds its places.
-func (t *Teller) compile(e index.Expr) tells {
-	n := tells{expr: e}
+func (t *Matcher) compile(e index.Expr) matchNode {
+	n := matchNode{expr: e}
 	switch e.Op {
 	case index.Leaf, index.Filter:
 		path := make(value.Path, len(e.Span.Path))
@@ -84,9 +84,9 @@ func (t *Teller) compile(e index.Expr) tells {
 	return n
 }
 
-// Tell reports whether a document satisfies the expression. body is its stored JSON,
+// Match reports whether a document satisfies the expression. body is its stored JSON,
 // without system properties, and ts its _ts.
-func (t *Teller) Tell(body []byte, ts int64) bool {
+func (t *Matcher) Match(body []byte, ts int64) bool {
 	clear(t.cells)
 	if len(t.cells) > 0 && !t.places.Locate(body, t.cells, &t.layout) {
 		return true // the reader of the document reports the error
@@ -94,7 +94,7 @@ func (t *Teller) Tell(body []byte, ts int64) bool {
 	return t.holds(&t.access, ts)
 }
 
-func (t *Teller) holds(n *tells, ts int64) bool {
+func (t *Matcher) holds(n *matchNode, ts int64) bool {
 	switch n.expr.Op {
 	case index.All:
 		return true

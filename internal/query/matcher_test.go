@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// tellerPolicies are indexes that leave something out, or have more than ranges.
-func tellerPolicies(tb testing.TB) []*index.Index {
+// matcherPolicies are indexes that leave something out, or have more than ranges.
+func matcherPolicies(tb testing.TB) []*index.Index {
 	tb.Helper()
 	policies := []resource.IndexingPolicy{
 		{Included: []string{"/*"}},
@@ -34,15 +34,15 @@ func tellerPolicies(tb testing.TB) []*index.Index {
 	return list
 }
 
-// A Teller decides about a document as its terms in the index do: for each filter
+// A Matcher decides about a document as its terms in the index do: for each filter
 // that it supports, whatever the policy leaves out, and whichever documents it
 // has seen before.
-func TestTellerAgainstTerms(t *testing.T) {
+func TestMatcherAgainstTerms(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 12))
-	told, held := 0, 0
-	for _, ix := range tellerPolicies(t) {
+	matchable, held := 0, 0
+	for _, ix := range matcherPolicies(t) {
 		type stored struct {
 			body  []byte
 			terms []index.Term
@@ -50,7 +50,7 @@ func TestTellerAgainstTerms(t *testing.T) {
 		}
 		var docs []stored
 		for i := range 120 {
-			d := newDocument(t, ix, uint64(i+1), tellerDocument(r, i))
+			d := newDocument(t, ix, uint64(i+1), matcherDocument(r, i))
 			ts := int64(r.IntN(4))
 			docs = append(docs, stored{d.body, ix.Stamp(slices.Clone(d.terms), ts), ts})
 		}
@@ -63,30 +63,30 @@ func TestTellerAgainstTerms(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %s: %v", seed, filter, err)
 			}
-			teller := NewTeller(ix, p.Access())
-			if teller == nil {
+			matcher := NewMatcher(ix, p.Access())
+			if matcher == nil {
 				continue
 			}
-			told++
+			matchable++
 			for _, d := range docs {
 				want := admits(p.Access(), d.terms)
 				if want && p.Access().Op != index.All {
 					held++
 				}
-				if got := teller.Tell(d.body, d.ts); got != want {
+				if got := matcher.Match(d.body, d.ts); got != want {
 					t.Fatalf("seed %d: %s of %s at %d: %t, and its terms say %t: %v", seed, filter, d.body, d.ts, got, want, p.Access())
 				}
 			}
 		}
 	}
-	if told < 600 || held < 1000 {
-		t.Errorf("%d filters were told, and %d documents held: too few to show anything", told, held)
+	if matchable < 600 || held < 1000 {
+		t.Errorf("%d filters were matchable, and %d documents held: too few to show anything", matchable, held)
 	}
 }
 
-// tellerDocument is a random document, now and then with a value whose term does not
+// matcherDocument is a random document, now and then with a value whose term does not
 // show it, or with members written in unusual ways.
-func tellerDocument(r *rand.Rand, number int) string {
+func matcherDocument(r *rand.Rand, number int) string {
 	text := randomDocument(r, number)
 	switch r.IntN(6) {
 	case 0:
@@ -101,9 +101,9 @@ func tellerDocument(r *rand.Rand, number int) string {
 	return text
 }
 
-// A term of a long string shows only its beginning. A Teller answers yes where
+// A term of a long string shows only its beginning. A Matcher answers yes where
 // the lists do, even where the value would allow a more exact answer.
-func TestTellerOfLongStrings(t *testing.T) {
+func TestMatcherOfLongStrings(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
 	long := strings.Repeat("x", 3000)
@@ -112,27 +112,27 @@ func TestTellerOfLongStrings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		teller := NewTeller(ix, p.Access())
-		if teller == nil {
-			t.Errorf("no teller for %.40s", filter)
+		matcher := NewMatcher(ix, p.Access())
+		if matcher == nil {
+			t.Errorf("no matcher for %.40s", filter)
 			continue
 		}
 		for _, s := range []string{"", "x", long, long + "y", long[:2999], "y" + long} {
 			d := newDocument(t, ix, 1, `{"id":"1","s":"`+s+`"}`)
-			if got, want := teller.Tell(d.body, 0), admits(p.Access(), d.terms); got != want {
+			if got, want := matcher.Match(d.body, 0), admits(p.Access(), d.terms); got != want {
 				t.Errorf("%.40s of a string of %d bytes: %t, and its terms say %t", filter, len(s), got, want)
 			}
 		}
 	}
 }
 
-// Conditions that a single path does not decide have no Teller: elements of
+// Conditions that a single path does not decide have no Matcher: elements of
 // arrays, computed properties, and expressions of very many parts.
-func TestTellerOfWhatIsNotPlaced(t *testing.T) {
+func TestMatcherOfWhatIsNotPlaced(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
 	many := "c.a = 0"
-	for i := range tellerMax {
+	for i := range matcherMax {
 		many += fmt.Sprintf(" OR c.b%d > %d", i, i)
 	}
 	for filter, want := range map[string]bool{
@@ -149,8 +149,8 @@ func TestTellerOfWhatIsNotPlaced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := NewTeller(ix, p.Access()) != nil; got != want {
-			t.Errorf("%.80s has a Teller: %t, want %t", filter, got, want)
+		if got := NewMatcher(ix, p.Access()) != nil; got != want {
+			t.Errorf("%.80s has a Matcher: %t, want %t", filter, got, want)
 		}
 	}
 	docs, rooted, computed := rooted(t)
@@ -161,57 +161,57 @@ func TestTellerOfWhatIsNotPlaced(t *testing.T) {
 	if p.Access().Op == index.All || len(docs) == 0 {
 		t.Fatalf("a computed property is not asked of the index: %v", p.Access())
 	}
-	if NewTeller(rooted, p.Access()) != nil {
-		t.Error("a computed property has a Teller, and it is not among the stored bytes")
+	if NewMatcher(rooted, p.Access()) != nil {
+		t.Error("a computed property has a Matcher, and it is not among the stored bytes")
 	}
 }
 
-// For bytes that are not JSON a Teller answers yes: the reader of the document
+// For bytes that are not JSON a Matcher answers yes: the reader of the document
 // then finds the error.
-func TestTellerOfDamage(t *testing.T) {
+func TestMatcherOfDamage(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
 	p, err := Compile("SELECT * FROM c WHERE c.a = 1", nil, ix, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	teller := NewTeller(ix, p.Access())
+	matcher := NewMatcher(ix, p.Access())
 	for _, body := range []string{"", "  ", "{", `{"b":`, `{"b":[1,`, "\x00"} {
-		if !teller.Tell([]byte(body), 0) {
+		if !matcher.Match([]byte(body), 0) {
 			t.Errorf("%q is passed over", body)
 		}
 	}
-	if teller.Tell([]byte(`{"a":2}`), 0) || !teller.Tell([]byte(`{"a":1}`), 0) {
-		t.Error("documents behind damaged ones are not told")
+	if matcher.Match([]byte(`{"a":2}`), 0) || !matcher.Match([]byte(`{"a":1}`), 0) {
+		t.Error("documents after damaged ones are not matched")
 	}
 }
 
-// A Teller allocates no memory per document.
-func TestTellerDoesNotAllocate(t *testing.T) {
+// A Matcher allocates no memory per document.
+func TestMatcherDoesNotAllocate(t *testing.T) {
 	ix := newIndex(t)
 	p, err := Compile(`SELECT * FROM c WHERE c.n > 5 AND c.s IN ("a", "b", "c") AND c.o.x != true AND CONTAINS(c.s, "a")`, nil, ix, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	teller := NewTeller(ix, p.Access())
-	if teller == nil {
-		t.Fatal("no teller")
+	matcher := NewMatcher(ix, p.Access())
+	if matcher == nil {
+		t.Fatal("no matcher")
 	}
 	body := []byte(`{"id":"1","n":7,"o":{"x":false},"s":"a","t":[1,2,3]}`)
-	teller.Tell(body, 0)
-	if n := testing.AllocsPerRun(100, func() { teller.Tell(body, 0) }); n > 0 {
+	matcher.Match(body, 0)
+	if n := testing.AllocsPerRun(100, func() { matcher.Match(body, 0) }); n > 0 {
 		t.Errorf("%g allocations for each document", n)
 	}
 }
 
-// FuzzTeller tests any filter on any document that could be stored, in each
+// FuzzMatcher tests any filter on any document that could be stored, in each
 // policy.
-func FuzzTeller(f *testing.F) {
+func FuzzMatcher(f *testing.F) {
 	f.Add(`c.a = 1 AND c.b > "x"`, `{"id":"1","a":1,"b":"xy"}`, int64(3))
 	f.Add(`STARTSWITH(c.n.a, "\u0061") OR c._ts < 5`, `{"n":{"\u0061":"ab","b":null},"a":[{}]}`, int64(5))
 	f.Add(`NOT (c.a IN (1, "1", null)) AND IS_DEFINED(c.b)`, `{"a":{"b":1},"b":[]}`, int64(0))
 	f.Add(`CONTAINS(c.a, "b") AND c.n >= 1e300`, `{"a":"abc","n":1E301}`, int64(1))
-	policies := tellerPolicies(f)
+	policies := matcherPolicies(f)
 	f.Fuzz(func(t *testing.T, filter, text string, ts int64) {
 		doc, err := value.ParseString(text)
 		if err != nil || doc.Kind() != value.KindObject || !utf8.ValidString(text) || ts < 0 {
@@ -226,13 +226,13 @@ func FuzzTeller(f *testing.F) {
 			if err != nil {
 				return
 			}
-			teller := NewTeller(ix, p.Access())
-			if teller == nil {
+			matcher := NewMatcher(ix, p.Access())
+			if matcher == nil {
 				continue
 			}
 			want := admits(p.Access(), ix.Stamp(ix.Terms(nil, doc), ts))
 			for range 3 {
-				if got := teller.Tell(body, ts); got != want {
+				if got := matcher.Match(body, ts); got != want {
 					t.Fatalf("%q of %s at %d: %t, and its terms say %t: %v", filter, body, ts, got, want, p.Access())
 				}
 			}
