@@ -335,7 +335,7 @@ func TestVersion(t *testing.T) {
 }
 
 // TestClientTable checks that docs/clients.md has each version of an SDK that compat/
-// runs, with its release date (S94, S198), says what is true of Python (S96), lists the
+// runs, with its release date (S94, S198), and those of the applications, says what is true of Python (S96), lists the
 // connectors (S97), and says where users of another client ask (S93).
 func TestClientTable(t *testing.T) {
 	text, err := os.ReadFile("docs/clients.md")
@@ -375,6 +375,18 @@ func TestClientTable(t *testing.T) {
 			dated := regexp.MustCompile(`\b` + regexp.QuoteMeta(version) + ` \(([0-9]{4}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]+ [0-9]{4})\)`)
 			if !dated.MatchString(row) {
 				t.Errorf("docs/clients.md: the row of %s lacks %s with its release date", sdk, version)
+			}
+		}
+	}
+	for file, pattern := range map[string]string{
+		"compat/apps/js/package.json":     `(?:botbuilder-azure|azure-cosmosdb|azure-database|nestjs/core|azure/cosmos)": "([0-9.]+)`,
+		"compat/apps/py/requirements.txt": `cosmos(?:db)?==([0-9.]+)`,
+		"compat/apps/java/pom.xml":        `azure-spring-data-cosmos</artifactId>\s*<version>([0-9.]+)`,
+		"compat/apps/dapr/go.mod":         `(?:azcosmos|components-contrib) v([0-9.]+)`,
+	} {
+		for _, version := range read(file, pattern) {
+			if !strings.Contains(page, " "+version+" ") && !strings.Contains(page, " "+version+",") && !strings.Contains(page, " "+version+";") {
+				t.Errorf("docs/clients.md lacks version %s of %s", version, file)
 			}
 		}
 	}
