@@ -135,6 +135,12 @@ func (f *feedPage) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
+	if !more && at.since <= f.engine.now().Unix()+1 && !slices.ContainsFunc(pieces, func(p piece) bool { return p.mixed }) {
+		// The positions are after all changes that it leaves out but those that are
+		// still made in its second: a reader that begins at the time of day, as
+		// JavaScript 4.0.0 does for now, must not lose them.
+		at.since = 0
+	}
 	f.out.ETag = at.next(pieces, turn).etag()
 	if len(f.out.Rows) == 0 && !more {
 		return unchanged()
