@@ -89,7 +89,7 @@ func (d Definition) Validate() error {
 		return errorf("The partition key definition has no path. Give one path for kind 'Hash', or one to %d for kind 'MultiHash'.", LevelsMax)
 	}
 	if len(d.Paths) > LevelsMax {
-		return errorf("The partition key definition has %d paths. At most %d are allowed.", len(d.Paths), LevelsMax)
+		return errorf("Too many partition key paths (%d) specified. A maximum of %d is allowed.", len(d.Paths), LevelsMax)
 	}
 	if d.Kind == KindHash && len(d.Paths) != 1 {
 		return errorf("The partition key kind 'Hash' takes exactly one path, not %d. Use kind 'MultiHash' with version 2 for a hierarchical partition key.", len(d.Paths))

@@ -18,11 +18,11 @@ func ParsePath(path string) ([]string, error) {
 	var segments []string
 	for rest := path; rest != "" && (rest != "/" || segments == nil); {
 		if rest[0] != '/' {
-			return nil, errorf("The partition key path %q is not valid: every segment must start with '/'.", clip(path))
+			return nil, badPath(path, rest, "every segment must start with '/'")
 		}
 		segment, after, fault := cutSegment(rest[1:])
 		if fault != "" {
-			return nil, errorf("The partition key path %q is not valid: %s.", clip(path), fault)
+			return nil, badPath(path, rest, fault)
 		}
 		segments = append(segments, segment)
 		rest = after
@@ -31,6 +31,14 @@ func ParsePath(path string) ([]string, error) {
 		return nil, errorf("A partition key path is empty. Write it as '/property' or '/outer/inner'.")
 	}
 	return segments, nil
+}
+
+// badPath returns the error for a path whose rest cannot be read, in the words of
+// the service.
+func badPath(path, rest, fault string) *Error {
+	return errorf("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
+		"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character: %s.",
+		clip(path), len(path)-len(rest), fault)
 }
 
 // cutSegment returns the first segment of s and the rest, or the fault.

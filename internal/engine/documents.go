@@ -149,8 +149,12 @@ func (e *Engine) documentKey(container *catalog.Container, document value.Value,
 		return partitionkey.Key{}, status.BadRequest("The document must be a JSON object.")
 	}
 	id := document.Get("id")
-	if id.Kind() != value.KindString {
-		return partitionkey.Key{}, status.BadRequest("The input content is invalid because the required property 'id' is missing or is not a string.")
+	switch id.Kind() {
+	case value.KindString:
+	case value.KindUndefined:
+		return partitionkey.Key{}, status.Service("The input content is invalid because the required properties - 'id; ' - are missing")
+	default:
+		return partitionkey.Key{}, status.Service("One of the specified inputs is invalid")
 	}
 	if err := resource.ValidItemID(id.Text()); err != nil {
 		return partitionkey.Key{}, err

@@ -17,9 +17,9 @@ const BatchMax = 100
 func BatchLength(n int) error {
 	switch {
 	case n == 0:
-		return status.BadRequest("A batch has at least one operation.")
+		return status.Service("Batch request has no operations.")
 	case n > BatchMax:
-		return status.BadRequest("Batch request has more operations than what is supported: at most %d are allowed.", BatchMax)
+		return status.Service("Batch request has more operations than what is supported.")
 	}
 	return nil
 }

@@ -421,7 +421,7 @@ func (p *Partition) prepareDocument(r *request, op *operation) (id string, err e
 	}
 	member := doc.Get("id")
 	if member.Kind() != value.KindString {
-		return "", status.BadRequest("The input content is invalid because the required property 'id' is missing or not a string.")
+		return "", status.Service("One of the specified inputs is invalid")
 	}
 	if err := resource.ValidItemID(member.Text()); err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package resource
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -29,7 +30,26 @@ func ParseContainer(body value.Value) (Container, error) {
 	if err := c.parseChangeable(body); err != nil {
 		return Container{}, err
 	}
+	if err := c.refuseBlanks(); err != nil {
+		return Container{}, err
+	}
 	return c, c.refuseSystemPaths()
+}
+
+// refuseBlanks rejects a partition key path with a blank in a segment that is not
+// quoted, as the service does. Containers of earlier versions may have one.
+func (c *Container) refuseBlanks() error {
+	for _, path := range c.PartitionKey.Paths {
+		if i := strings.IndexByte(path, ' '); i >= 0 && !strings.ContainsAny(path, `"'`) {
+			rest := strings.TrimLeft(path[i:], " ")
+			if rest == "" || rest[0] == '/' || strings.HasSuffix(path[:i], "/") {
+				continue // around a segment
+			}
+			return status.Service("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
+				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", clip(path), len(path)-len(rest))
+		}
+	}
+	return nil
 }
 
 // refuseSystemPaths rejects a partition key at or below a system property. The
@@ -137,7 +157,7 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 }
 
 // badKey converts an error of partitionkey to status 400.
-func badKey(err error) error { return status.BadRequest("%s", err.Error()) }
+func badKey(err error) error { return status.Service("%s", err.Error()) }
 
 func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
 	paths := make([]value.Path, len(d.Paths))

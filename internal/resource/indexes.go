@@ -209,8 +209,8 @@ func parseSpatialIndex(item value.Value) (s SpatialIndex, place string, err erro
 	}
 	types := item.Get("types")
 	switch {
-	case isNull(types):
-		return s, "", status.BadRequest("The spatial index of the path '%s' has no 'types'. Name some of %s.", clip(s.Path), strings.Join(spatialTypes, ", "))
+	case isNull(types), types.Kind() == value.KindArray && types.Len() == 0:
+		return s, "", status.Service("The spatial data types array cannot be empty. Assign at least one spatial type for the 'types' array for the path '%s'.", clip(s.Path))
 	case types.Kind() != value.KindArray:
 		return s, "", status.BadRequest("The property 'types' of the spatial index of the path '%s' is %s. It must be an array.", clip(s.Path), nameOf(types.Kind()))
 	}

@@ -14,9 +14,9 @@ import (
 func ValidID(id string) error {
 	switch {
 	case id == "":
-		return status.BadRequest("The input name is missing. Ensure to provide a non-empty id.")
+		return invalidName(id, NameCharsMax)
 	case utf8.RuneCountInString(id) > NameCharsMax:
-		return status.BadRequest("The id is %d characters long. At most %d are allowed.", utf8.RuneCountInString(id), NameCharsMax)
+		return invalidName(id, NameCharsMax)
 	case !utf8.ValidString(id):
 		return status.BadRequest("The id is not valid UTF-8.")
 	case strings.ContainsAny(id, `/\?#`):
@@ -32,11 +32,16 @@ func ValidID(id string) error {
 func ValidItemID(id string) error {
 	switch {
 	case id == "":
-		return status.BadRequest("The input content is invalid because the required property 'id' is empty.")
+		return invalidName(id, ItemIDBytesMax)
 	case len(id) > ItemIDBytesMax:
-		return status.BadRequest("The id of the document is %d bytes long. At most %d are allowed.", len(id), ItemIDBytesMax)
+		return invalidName(id, ItemIDBytesMax)
 	}
 	return nil
+}
+
+// invalidName returns the error for an id that is empty or too long.
+func invalidName(id string, most int) error {
+	return status.Service("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '%d' characters.", clip(id), most+1)
 }
 
 // parseID returns the id of a definition from a client.
@@ -49,9 +54,14 @@ func parseID(body value.Value) (string, error) {
 	case value.KindString:
 		return id.Text(), ValidID(id.Text())
 	case value.KindUndefined:
-		return "", status.BadRequest("The input content is invalid because the required property 'id' is missing.")
+		return "", missingProperty("id")
 	}
 	return "", status.BadRequest("The property 'id' is %s. It must be a string.", nameOf(id.Kind()))
+}
+
+// missingProperty returns the error for a definition without a property.
+func missingProperty(name string) error {
+	return status.Service("The input content is invalid because the required properties - '%s; ' - are missing", name)
 }
 
 // nameOf returns the kind with its article, for messages.

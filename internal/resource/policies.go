@@ -229,21 +229,24 @@ func parseComputed(list value.Value) ([]ComputedProperty, error) {
 		return nil, status.BadRequest("The container has %d computed properties. At most %d are allowed.", list.Len(), ComputedMax)
 	}
 	var properties []ComputedProperty
-	for i, item := range list.Items() {
+	for _, item := range list.Items() {
 		name, query := item.Get("name"), item.Get("query")
-		if name.Kind() != value.KindString || name.Text() == "" {
-			return nil, status.BadRequest("The computed property at index (%d) has no 'name'. It must be a string that is not empty.", i)
+		if name.Kind() != value.KindString || query.Kind() != value.KindString {
+			return nil, status.Service("One of the specified inputs is invalid")
 		}
 		p := ComputedProperty{Name: name.Text(), Query: query.Text()}
-		if query.Kind() != value.KindString || strings.TrimSpace(p.Query) == "" {
-			return nil, status.BadRequest("The computed property '%s' has no 'query'. It must be a string such as \"SELECT VALUE LOWER(c.name) FROM c\".", clip(p.Name))
+		if p.Name == "" {
+			return nil, status.Service("Computed property 'name' is either empty or unspecified.")
+		}
+		if strings.TrimSpace(p.Query) == "" {
+			return nil, status.Service("Computed property 'query' is either empty or unspecified.")
 		}
 		if p.Name == "id" || isSystemProperty(p.Name) {
-			return nil, status.BadRequest("The computed property '%s' has the name of a system property. Choose another name.", clip(p.Name))
+			return nil, status.Service("The system property name '%s' cannot be used as a computed property name.", clip(p.Name))
 		}
 		for _, before := range properties {
 			if before.Name == p.Name {
-				return nil, status.BadRequest("There are two computed properties '%s'. Their names must be unique.", clip(p.Name))
+				return nil, status.Service("Computed property name '%s' cannot be used in multiple definitions.", clip(p.Name))
 			}
 		}
 		properties = append(properties, p)

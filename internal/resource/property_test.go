@@ -209,9 +209,9 @@ func TestLimits(t *testing.T) {
 		beyond      error
 		wantInError string
 	}{
-		{"name", ValidID(strings.Repeat(wide, 255)), ValidID(strings.Repeat(wide, 256)), "255"},
-		{"item id", ValidItemID(strings.Repeat("i", 1023)), ValidItemID(strings.Repeat("i", 1024)), "1023"},
-		{"item id in bytes", ValidItemID(strings.Repeat(wide, 511)), ValidItemID(strings.Repeat(wide, 512)), "1024 bytes"},
+		{"name", ValidID(strings.Repeat(wide, 255)), ValidID(strings.Repeat(wide, 256)), "256"},
+		{"item id", ValidItemID(strings.Repeat("i", 1023)), ValidItemID(strings.Repeat("i", 1024)), "1024"},
+		{"item id in bytes", ValidItemID(strings.Repeat(wide, 511)), ValidItemID(strings.Repeat(wide, 512)), "1024"},
 		{"included paths", second(parseIndexing(parse(t, `{"includedPaths":`+paths(1500)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"includedPaths":`+paths(1501)+`}`), IndexingPolicy{})), "1500"},
 		{"spatial indexes", second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1500, `{"path":"/p%d/?","types":["Point","LineString","Polygon","MultiPolygon"]}`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1501, `{"path":"/p%d/?","types":["Point","LineString","Polygon","MultiPolygon"]}`)+`}`), IndexingPolicy{})), "1500"},
 		{"composite indexes", readPolicy(t, `{"compositeIndexes":`+numbered(50, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), readPolicy(t, `{"compositeIndexes":`+numbered(51, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), "have 102 paths. At most 100"},

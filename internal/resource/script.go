@@ -124,7 +124,7 @@ func scriptText(definition value.Value, name string) (string, error) {
 	case value.KindString:
 		return member.Text(), nil
 	case value.KindUndefined:
-		return "", status.BadRequest("The input content is invalid because the required property '%s' is missing.", name)
+		return "", missingProperty(name)
 	default:
 		return "", status.BadRequest("The property '%s' is %s. It must be a string.", name, nameOf(member.Kind()))
 	}

@@ -13,12 +13,12 @@ func TestFunction(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, fault string }{
 		{`{"id":"f","body":"function () {}","more":1}`, ""},
-		{`{"body":"function () {}"}`, "'id' is missing"},
-		{`{"id":"f"}`, "'body' is missing"},
+		{`{"body":"function () {}"}`, "'id; ' - are missing"},
+		{`{"id":"f"}`, "'body; ' - are missing"},
 		{`{"id":"f","body":1}`, "'body' is a number"},
 		{`{"id":"a/b","body":""}`, "not allowed"},
 		{`{"id":"` + strings.Repeat("x", NameCharsMax) + `","body":""}`, ""},
-		{`{"id":"` + strings.Repeat("x", NameCharsMax+1) + `","body":""}`, "At most 255"},
+		{`{"id":"` + strings.Repeat("x", NameCharsMax+1) + `","body":""}`, "less than '256'"},
 		{`[]`, "not a JSON object"},
 	} {
 		v, err := value.ParseString(c.text)
@@ -58,7 +58,7 @@ func TestTrigger(t *testing.T) {
 		{`"triggerType":"Pre","triggerOperation":"Delete"`, "Delete", ""},
 		{`"triggerType":"pre","triggerOperation":"All"`, "", "'triggerType' is not one of"},
 		{`"triggerType":"Pre","triggerOperation":"Patch"`, "", "'triggerOperation' is not one of"},
-		{`"triggerType":"Pre"`, "", "'triggerOperation' is missing"},
+		{`"triggerType":"Pre"`, "", "'triggerOperation; ' - are missing"},
 		{`"triggerType":1,"triggerOperation":"All"`, "", "'triggerType' is a number"},
 	} {
 		v, err := value.ParseString(`{"id":"t","body":"x => x",` + c.members + `}`)

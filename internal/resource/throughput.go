@@ -68,16 +68,21 @@ func (l Limits) Valid(t Throughput) error {
 
 func (l Limits) validManual(n int64) error {
 	if n < ManualMin || n > int64(l.ContainerRUs) || n%ManualStep != 0 {
-		return status.BadRequest("The offer throughput %d is not valid. Use %d to %d RU/s in steps of %d.", n, ManualMin, l.ContainerRUs, ManualStep)
+		return invalidOffer(n, ManualMin, l.ContainerRUs, ManualStep)
 	}
 	return nil
 }
 
 func (l Limits) validAutoscale(n int64) error {
 	if n < AutoscaleMin || n > int64(l.ContainerRUs) || n%AutoscaleStep != 0 {
-		return status.BadRequest("The autoscale maximum throughput %d is not valid. Use %d to %d RU/s in steps of %d.", n, AutoscaleMin, l.ContainerRUs, AutoscaleStep)
+		return invalidOffer(n, AutoscaleMin, l.ContainerRUs, AutoscaleStep)
 	}
 	return nil
+}
+
+// invalidOffer returns the error for a throughput that no offer can have.
+func invalidOffer(given int64, lowest, highest, step int) error {
+	return status.Service("The offer should have valid throughput values between %d and %d inclusive in increments of %d. The requested throughput is %d.", lowest, highest, step, given)
 }
 
 // IsAutoscale reports whether the throughput follows the load.
@@ -403,7 +408,7 @@ func memberObject(of value.Value, name, member string) (value.Value, error) {
 // if it is below the minimum.
 func (t Throughput) AtLeast(minimum int) (Throughput, error) {
 	if t.Total() < minimum {
-		return Throughput{}, status.BadRequest("The offer throughput %d is below the minimum of %d RU/s, which follows from the data stored and the highest throughput ever set.", t.Total(), minimum)
+		return Throughput{}, status.Service("Requested throughput %d is less than required minimum throughput %d, which follows from the data stored and the highest throughput ever set.", t.Total(), minimum)
 	}
 	t.Highest = max(t.Highest, t.Total())
 	return t, nil

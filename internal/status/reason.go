@@ -23,6 +23,9 @@ func Because(code Code, sub Sub, reason Reason) *Error {
 // it words all of them.
 func Reasons() []Reason {
 	return []Reason{
+		Missing{},
+		SessionAhead{},
+		ConditionFailed{},
 		KeyMissing{},
 		KeyDiffers{},
 		KeyLevels{},
@@ -39,6 +42,25 @@ func Reasons() []Reason {
 		OfferMode{},
 	}
 }
+
+// Missing says that the resource does not exist.
+type Missing struct{}
+
+func (Missing) String() string {
+	return "Entity with the specified id does not exist in the system."
+}
+
+// SessionAhead says that a session token has an LSN that the partition has not reached.
+type SessionAhead struct{}
+
+func (SessionAhead) String() string {
+	return "The read session is not available for the input session token."
+}
+
+// ConditionFailed says that an etag condition is false.
+type ConditionFailed struct{}
+
+func (ConditionFailed) String() string { return "One of the specified pre-condition is not met." }
 
 // KeyMissing says that the operation needs the partition key of its document.
 type KeyMissing struct{}
@@ -155,6 +177,9 @@ func (OfferMode) String() string {
 	return "Throughput cannot be switched between manual and autoscale by editing it. Ask for the migration."
 }
 
+func (Missing) reason()          {}
+func (SessionAhead) reason()     {}
+func (ConditionFailed) reason()  {}
 func (KeyMissing) reason()       {}
 func (KeyDiffers) reason()       {}
 func (KeyLevels) reason()        {}

@@ -13,8 +13,10 @@
 package status
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -84,6 +86,26 @@ func BadRequest(format string, args ...any) *Error {
 	return New(CodeBadRequest, 0, format, args...)
 }
 
+// Service returns an error of a request that is wrong, in the words and the form of
+// Azure Cosmos DB: a JSON object with a list of sentences. Programs look for these
+// sentences, or take them out of the list.
+func Service(format string, args ...any) *Error {
+	text, err := json.Marshal(struct{ Errors []string }{[]string{fmt.Sprintf(format, args...)}})
+	if err != nil {
+		panic(err) // Texts can always be encoded.
+	}
+	return &Error{Code: CodeBadRequest, Message: string(text)}
+}
+
+// Plain returns the message as sentences, also if [Service] has made it.
+func (e *Error) Plain() string {
+	var list struct{ Errors []string }
+	if !strings.HasPrefix(e.Message, "{") || json.Unmarshal([]byte(e.Message), &list) != nil || len(list.Errors) == 0 {
+		return e.Message
+	}
+	return strings.Join(list.Errors, " ")
+}
+
 // Unsupported returns an error for a feature that Decan does not have yet. The
 // message names the feature; docs/compatibility.md lists it.
 func Unsupported(feature string) *Error {
@@ -118,7 +140,7 @@ func Forbidden(sub Sub, format string, args ...any) *Error {
 
 // NotFound returns the error for a resource that does not exist.
 func NotFound() *Error {
-	return New(CodeNotFound, 0, "Entity with the specified id does not exist in the system.")
+	return Because(CodeNotFound, 0, Missing{})
 }
 
 // OwnerNotFound returns the error for a resource whose database or container
@@ -130,7 +152,7 @@ func OwnerNotFound() *Error {
 // SessionNotAvailable returns the error for a session token with an LSN that
 // this partition has not reached.
 func SessionNotAvailable() *Error {
-	return New(CodeNotFound, SubReadSessionNotAvailable, "The read session is not available for the input session token.")
+	return Because(CodeNotFound, SubReadSessionNotAvailable, SessionAhead{})
 }
 
 // Conflict returns the error for a resource whose id exists already.
@@ -147,7 +169,7 @@ func PartitionMoved(sub Sub) *Error {
 
 // PreconditionFailed returns the error for an etag condition that is false.
 func PreconditionFailed() *Error {
-	return New(CodePreconditionFailed, 0, "One of the specified pre-condition is not met.")
+	return Because(CodePreconditionFailed, 0, ConditionFailed{})
 }
 
 // TooLarge returns an error for a request or document that exceeds its limit.

@@ -53,7 +53,7 @@ func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		hw.Header().Set("x-ms-retry-after-ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
 	}
-	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Message}) // Strings always marshal.
+	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Plain()}) // Strings always marshal.
 }
 
 // plain replaces the text answers of the mux for unknown paths and methods by JSON

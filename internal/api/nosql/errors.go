@@ -48,6 +48,36 @@ func (h *handler) errorAnswer(r *request, e *status.Error) *response {
 	return answer
 }
 
+// described returns the kinds of resource and operation in the form of the service,
+// which clients find in the message of a 404; empty for a request of no such kind.
+func described(o operation) string {
+	name, action, _ := strings.Cut(o.String(), "_")
+	kind, known := serviceKinds[name]
+	if !known {
+		return ""
+	}
+	did, known := serviceActions[action]
+	if !known {
+		return ""
+	}
+	return ", ResourceType: " + kind + ", OperationType: " + did
+}
+
+// serviceKinds and serviceActions are the service's words for the two parts of an
+// operation's name.
+var (
+	serviceKinds = map[string]string{
+		"database": "Database", "container": "Collection", "document": "Document", "query": "Document",
+		"function": "UserDefinedFunction", "trigger": "Trigger", "procedure": "StoredProcedure",
+		"user": "User", "permission": "Permission", "range": "PartitionKeyRange", "offer": "Offer",
+	}
+	serviceActions = map[string]string{
+		"create": "Create", "read": "Read", "replace": "Replace", "upsert": "Upsert", "patch": "Patch", "delete": "Delete",
+		"list": "ReadFeed", "feed": "ReadFeed", "query": "Query", "batch": "Batch", "execute": "ExecuteJavaScript",
+		"plan": "QueryPlan", "delete_by_key": "Delete",
+	}
+)
+
 // message adds the line that clients print and users quote. Lists of query errors
 // follow a word, as clients expect.
 func (h *handler) message(r *request, e *status.Error) string {
@@ -55,5 +85,9 @@ func (h *handler) message(r *request, e *status.Error) string {
 	if strings.HasPrefix(text, "{") {
 		text = "Message: " + text
 	}
-	return text + "\r\nActivityId: " + r.activity + ", " + h.agent
+	text += "\r\nActivityId: " + r.activity
+	if e.Code == status.CodeNotFound {
+		text += described(r.operation)
+	}
+	return text + ", " + h.agent
 }

@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{
 			"not found", status.NotFound(), 404, nil,
-			`{"code":"NotFound","message":"Entity with the specified id does not exist in the system."}`,
+			`{"code":"NotFound","message":"Message: {\"Errors\":[\"Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found\"]}"}`,
 		},
 		{
 			"owner", status.OwnerNotFound(), 404,

@@ -63,7 +63,7 @@ func (h *handler) replaceOffer(r *request) (*response, error) {
 		return nil, err
 	}
 	if req.Body.Get("id").Kind() != value.KindString && req.Body.Get("_rid").Kind() != value.KindString {
-		return nil, status.BadRequest("The input content is invalid because the required properties - 'id; _rid; ' - are missing")
+		return nil, status.Service("The input content is invalid because the required properties - 'id; _rid; ' - are missing")
 	}
 	if req.Redistribution != nil {
 		// The division defines the throughput; the body is unchanged.

@@ -315,7 +315,7 @@ var volatile = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{regexp.MustCompile(`\\r\\nActivityId: [0-9a-fA-F-]{36}, Decan/test`), ``},
+	{regexp.MustCompile(`\\r\\nActivityId: [0-9a-fA-F-]{36}(, ResourceType: \w+, OperationType: \w+)?, Decan/test`), `$1`},
 	{regexp.MustCompile(`"_etag":"\\"[^"]+\\""`), `"_etag":<etag>`},
 	{regexp.MustCompile(`"_ts":\d+`), `"_ts":<ts>`},
 	{regexp.MustCompile(`"id":"[^"]{4}","_rid":"([^"]{4})","_self":"offers/`), `"id":<rid>,"_rid":"$1","_self":"offers/`},

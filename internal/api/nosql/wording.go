@@ -14,10 +14,16 @@ import (
 func wording(e *status.Error) string {
 	const forbidden = "Insufficient permissions provided in the authorization header for the corresponding request"
 	switch r := e.Reason.(type) {
+	case status.Missing:
+		return `{"Errors":["Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"]}`
+	case status.SessionAhead:
+		return `{"Errors":["The read/write session is not available for the input session token."]}`
+	case status.ConditionFailed:
+		return `{"Errors":["One of the specified pre-condition is not met. Learn more: https://aka.ms/CosmosDB/sql/errors/precondition-failed"]}`
 	case status.KeyMissing:
 		return "The partition key must be supplied in the x-ms-partitionkey header for this operation."
 	case status.KeyDiffers:
-		return "PartitionKey extracted from document doesn't match the one specified in the header."
+		return `{"Errors":["PartitionKey extracted from document doesn't match the one specified in the header. Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"]}`
 	case status.KeyLevels:
 		more := "fewer"
 		if r.Given > r.Levels {
