@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"math"
 	"strings"
 
 	"github.com/decandb/decan/internal/value"
@@ -382,6 +383,9 @@ func (p *printer) literal(v value.Value) {
 		return
 	}
 	if v.Kind() == value.KindNumber {
+		if v.Float() == 0 && math.Signbit(v.Signed()) {
+			p.write("-")
+		}
 		p.Write(v.AppendText(nil)) // as the planner does: 1e17 and 100000000000000000 are not the same
 		return
 	}
