@@ -15,7 +15,10 @@ import (
 // second is another evaluator of queries. It walks the tree with whole values and
 // has no slots, registers, plans or bytes. Its result must equal that of the
 // compiled query.
-type second struct{ docs []value.Value }
+type second struct {
+	docs   []value.Value
+	params map[string]value.Value // by their names without the @
+}
 
 // names maps the names in scope to their values.
 type bindings struct {
@@ -264,6 +267,12 @@ func (n second) expr(x sql.Expr, b *bindings) value.Value {
 		return n.call(strings.ToUpper(x.Name), n.list(x.Args, b))
 	case *sql.Subquery:
 		return n.subquery(x, b)
+	case *sql.Parameter:
+		return n.params[x.Name]
+	case *sql.BetweenExpr:
+		return n.between(x, b)
+	case *sql.LikeExpr:
+		return n.like(x, b)
 	}
 	panic(fmt.Sprintf("second: %T", x))
 }
@@ -350,6 +359,8 @@ func binaryOf(op string, l, r value.Value) value.Value {
 			return value.Number(l.Float() + r.Float())
 		}
 		return value.Number(l.Float() * r.Float())
+	case "-", "/", "%", "&", "|", "||":
+		return secondOperator(op, l, r)
 	}
 	if !same || l.Kind() > value.KindString {
 		return value.Undefined()
@@ -380,8 +391,11 @@ func (n second) call(name string, args []value.Value) value.Value {
 		return value.Bool(strings.Contains(args[0].Text(), args[1].Text()))
 	case name == "UPPER" && texts:
 		return value.String(strings.ToUpper(args[0].Text()))
-	case name == "ARRAY_CONTAINS" && args[0].Kind() == value.KindArray && args[1].IsDefined():
+	case name == "ARRAY_CONTAINS" && len(args) == 2 && args[0].Kind() == value.KindArray && args[1].IsDefined():
 		return value.Bool(slices.ContainsFunc(args[0].Items(), func(v value.Value) bool { return value.Equal(v, args[1]) }))
+	}
+	if f := secondFunctions[name]; f != nil {
+		return f(args)
 	}
 	return value.Undefined()
 }
