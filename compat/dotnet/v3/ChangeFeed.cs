@@ -135,6 +135,7 @@ static class ChangeFeed
             Equal(changes.Select(change => change.Metadata.OperationType.ToString()), ["Create", "Replace", "Replace", "Replace", "Delete", "Create", "Delete"]);
             Equal(changes.Take(4).Select(change => change.Current.n), [1, 2, 3, 4]);
             Equal(changes.Select(change => change.Metadata.IsTimeToLiveExpired), [false, false, false, false, false, false, true]);
+            Check(changes.All(change => change.Current != null), "an entry has no current"); // handlers read item.Current.id
             ChangeFeedItem<Doc> deleted = changes[4];
             Equal(deleted.Metadata.Id ?? deleted.Previous?.id, "1");
             for (int i = 1; i < changes.Count; i++) Check(changes[i - 1].Metadata.Lsn < changes[i].Metadata.Lsn, "the LSNs do not rise");

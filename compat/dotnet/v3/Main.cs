@@ -6,7 +6,8 @@
 // "answers" is left out, with a line.
 //
 // HIERARCHICAL is defined for versions with hierarchical partition keys (3.33.0 and
-// later), NEWEST for the newest version: bulk and feeds that the oldest does not have.
+// later), NEWEST for the newest version: feeds of all versions, deletes by partition key,
+// groups in LINQ, and a continuation of ORDER BY for values of all types.
 using Compat;
 using Microsoft.Azure.Cosmos;
 
