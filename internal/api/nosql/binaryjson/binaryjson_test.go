@@ -137,6 +137,20 @@ func TestReaderVectors(t *testing.T) {
 	}
 }
 
+// A body that the .NET client has sent, recorded on the wire.
+func TestRecordedBody(t *testing.T) {
+	b := unhex(t, "80EA6F2C82643182706B8170817389C39C6EC3AF636F64658166CC000000000000F83F83626967CB79DF0D8648700000836E6567C9FBFF8161E20501D2D081"+
+		"78816FE9816B8176846775696475F0F8DAB59DBC64F91A560768778259E084646174657A1C13131CC2211EB1111BD1111111F1")
+	const want = `{"id":"d1","pk":"p","s":"Ünïcode","f":1.5,"big":123456789012345,"neg":-5,"a":[1,true,null,"x"],"o":{"k":"v"},` +
+		`"guid":"0f8fad5b-d9cb-469f-a165-70867728950e","date":"2020-01-01T00:00:00.0000000Z"}`
+	if got, rest, err := AppendText(nil, b, ample); err != nil || len(rest) > 0 || string(got) != want {
+		t.Errorf("%s, %X, %v", got, rest, err)
+	}
+	if got, err := Append(nil, []byte(want)); err != nil || !bytes.Equal(got, b) {
+		t.Errorf("%X, %v, want %X", got, err, b)
+	}
+}
+
 func show(s *string) string {
 	if s == nil {
 		return "-"

@@ -173,7 +173,7 @@ func appendNumber(dst []byte, marker byte, b []byte) []byte {
 }
 
 // appendFloat appends the shortest text that reads back as f, in the form of the
-// .NET client: an exponent of at least two digits below 1E-04 and from 1E+15 on,
+// .NET client: an exponent of at least two digits below 1E-04 and from 1E+17 on,
 // and strings for what JSON has no number for.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
@@ -184,7 +184,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
 	}
-	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e15) {
+	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e17) {
 		return strconv.AppendFloat(dst, f, 'E', -1, bits)
 	}
 	return strconv.AppendFloat(dst, f, 'f', -1, bits)

@@ -183,7 +183,7 @@ func (r *reader) packed(marker byte, end int) ([]byte, error) {
 // halfBytes are the alphabets of strings with four bits for a character, by marker
 // less lowerHex.
 var halfBytes = [...][16]byte{
-	lowerHex - lowerHex: [16]byte([]byte(lowerHexDigits)),
+	0:                   [16]byte([]byte(lowerHexDigits)),
 	upperHex - lowerHex: [16]byte([]byte(upperHexDigits)),
 	dateTime - lowerHex: [16]byte([]byte(dateTimeDigits)),
 }
