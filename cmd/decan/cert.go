@@ -21,7 +21,9 @@ const trustAdvice = `Trust this certificate where your clients run; the server's
   Python     REQUESTS_CA_BUNDLE=%[1]s, or connection_verify="%[1]s" on CosmosClient
   Java       keytool -importcert -noprompt -alias decan -file %[1]s -keystore decan.jks -storepass changeit
              then -Djavax.net.ssl.trustStore=decan.jks
-  .NET       dotnet uses the system store: see your platform below
+  .NET       SSL_CERT_FILE=%[1]s on Linux; on Windows and macOS the system store, see below;
+             for tests, DisableServerCertificateValidation=True; in the connection string
+             (Microsoft.Azure.Cosmos 3.31 or later)
   Debian     cp %[1]s /usr/local/share/ca-certificates/decan.crt && update-ca-certificates
   Fedora     cp %[1]s /etc/pki/ca-trust/source/anchors/ && update-ca-trust
   macOS      security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain %[1]s

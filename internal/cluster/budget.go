@@ -65,7 +65,8 @@ type budget struct {
 
 	keys     throughput.Heavy[partitionkey.Key] // by EPK
 	prefixes throughput.Heavy[partitionkey.Key] // by the EPK of some levels; the key may have more
-	warned   atomic.Int64                       // the second of the last warning
+	warned   atomic.Int64                       // the second of the last warning; zero for none yet
+	warnedOf atomic.Uint64                      // the bits of the rate that the last warning was about
 }
 
 // terms are the rules of a budget under one version of the catalog.
@@ -240,13 +241,20 @@ func refusal(r throughput.Refusal) error {
 // warnEvery is the shortest time between two warnings of one partition, in seconds.
 const warnEvery = 60
 
-// warn logs that a request would have been refused, at most once in warnEvery seconds.
+// warn logs that a request would have been refused: once for each rate that the
+// partition has, and at most once in warnEvery seconds. The metrics count every
+// request.
 func (b *budget) warn(r throughput.Refusal, now time.Time) {
-	second := now.Unix()
-	if last := b.warned.Load(); second < last+warnEvery || !b.warned.CompareAndSwap(last, second) {
+	second, last := now.Unix(), b.warned.Load()
+	if second < last+warnEvery {
 		return
 	}
 	u := b.terms.Load().own.Usage(now)
+	rate := math.Float64bits(u.Rate)
+	if last > 0 && b.warnedOf.Load() == rate || !b.warned.CompareAndSwap(last, second) {
+		return
+	}
+	b.warnedOf.Store(rate)
 	b.node.cfg.Logger.Warn("throughput exceeded", "container", b.slot.ref.Container, "partition", b.slot.ref.Partition,
 		"share", u.Rate, "sub_status", int(r.Sub), "would_be_refused", u.Throttled+u.Capped)
 }
