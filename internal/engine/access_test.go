@@ -61,7 +61,7 @@ func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 	a.world = newWorld(t, func(cfg *engine.Config) {
 		cfg.Scripts = runner
 		cfg.Now = a.clock.now
-		cfg.PrefixPermissions = prefixes
+		cfg.PrefixPermissions, cfg.PrefixDeletes = prefixes, true
 		cfg.Verifier = verifier.WithBearer(auth.BearerRules{
 			Issuers: []string{"iss"}, Audiences: []string{"aud"}, Keys: func(string) *auth.KeySet { return set },
 		})

@@ -72,6 +72,10 @@ type Config struct {
 	// partition key, which the service does not have.
 	PrefixPermissions bool
 
+	// PrefixDeletes allows DeleteByKey for a prefix of a hierarchical partition
+	// key, which the service refuses.
+	PrefixDeletes bool
+
 	// Rebalance splits a container's partitions in the background until they
 	// can carry its throughput. The engine calls it after a change that raises
 	// the throughput beyond what they can carry. Nil refuses such a change.
@@ -112,6 +116,7 @@ type Engine struct {
 	configured        *auth.Verifier // Config.Verifier
 	verifier          atomic.Pointer[keyring]
 	prefixPermissions bool
+	prefixDeletes     bool
 
 	serverless bool
 	rebalance  func(container resource.RID)
@@ -149,6 +154,7 @@ func New(cfg Config) *Engine {
 
 		configured:        cfg.Verifier,
 		prefixPermissions: cfg.PrefixPermissions,
+		prefixDeletes:     cfg.PrefixDeletes,
 
 		serverless: cfg.Serverless,
 		rebalance:  cfg.Rebalance,

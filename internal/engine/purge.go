@@ -14,12 +14,12 @@ import (
 // KeyRequest is a request on all documents of a partition key.
 type KeyRequest struct {
 	Link Link              // of the container
-	Key  *partitionkey.Key // whole, or the first levels of a hierarchical one; nil is refused
+	Key  *partitionkey.Key // whole, or with Config.PrefixDeletes the first levels of a hierarchical one; nil is refused
 	Options
 }
 
 // DeleteByKey deletes all documents of a partition key, or of a prefix of a
-// hierarchical one. When it returns, no request sees them any more, and later
+// hierarchical one if Config.PrefixDeletes is set; otherwise a prefix is 400/1001. When it returns, no request sees them any more, and later
 // writes to the key are not affected; the rows of many documents are removed in the
 // background, see [PartitionStats]. A prefix may span several physical partitions.
 // They are asked one after another in range order, and an error does not undo those
@@ -84,6 +84,9 @@ func (p *purge) extent(container *catalog.Container) (key partitionkey.Key, exte
 		return key, extent, err
 	}
 	key = given(container.PartitionKey, *p.req.Key)
+	if levels := container.PartitionKey.Levels(); !p.engine.prefixDeletes && key.Len() < levels {
+		return key, extent, status.Because(status.CodeBadRequest, status.SubPartitionKeyMismatch, status.PrefixDelete{Values: key.Len(), Levels: levels})
+	}
 	if key.Len() == 0 {
 		return key, extent, status.BadRequest("The partition key is empty. Name at least its first level to delete the documents under it.")
 	}

@@ -20,7 +20,7 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 	t.Parallel()
 	const users, documents = 3, 4
 	seed := rand.Uint64()
-	w := newWorld(t, nil)
+	w := newWorld(t, func(cfg *engine.Config) { cfg.PrefixDeletes = true })
 	link := w.container(t, 1, "/k", "/u")
 	var done atomic.Bool
 	var deleted, hidden atomic.Int64
@@ -89,7 +89,7 @@ func purging(t *testing.T, w *world, link engine.Link) (n int) {
 // TestDeleteByKeyRefused sends invalid keys.
 func TestDeleteByKeyRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, func(cfg *engine.Config) { cfg.PrefixDeletes = true })
 	link := w.container(t, 2, "/k", "/u")
 	for text, want := range map[string]status.Code{
 		"": status.CodeBadRequest, `[]`: status.CodeBadRequest, `["a","b","c"]`: status.CodeBadRequest, `["a"]`: 0, `["a",{}]`: 0, `[null,1]`: 0,

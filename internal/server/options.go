@@ -97,6 +97,8 @@ type ProtocolOptions struct {
 	CrossPartition string        `name:"cross-partition" default:"service" enum:"service,full" help:"Refuse the cross-partition queries that the service's gateway refuses (service), or answer them (full)."`
 	TrailingPage   bool          `name:"trailing-page" help:"Add a continuation to a final full page of unordered rows; the page that follows is empty, as in the official emulator."`
 	StrictIDs      bool          `name:"strict-ids" help:"Refuse the item ids that the official emulator refuses on the main port."`
+	PrefixDeletes  bool          `name:"prefix-deletes" help:"Allow the deletion of all items of a prefix of a hierarchical partition key. The service refuses it."`
+	Triggers       bool          `name:"several-triggers" help:"Allow up to ten triggers before and after a write. The service runs one of each."`
 	SessionWait    time.Duration `name:"session-wait" limit:"SessionWait" default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that has not reached its session token, before it is refused with 404 and sub-status 1002 (${default}); negative for no wait."`
 }
 

@@ -313,6 +313,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Registerer:     registry,
 
 		PrefixPermissions: s.config.Access.PrefixPermissions,
+		PrefixDeletes:     s.config.Protocol.PrefixDeletes,
 	})
 	balancer.Start()
 	grown.passTo(balancer)
@@ -375,7 +376,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Registerer: registry,
 		Watch:      s.watch.Door(doorData),
 		Admit:      s.admit(s.config.Ports.Data, s.watch.Door(doorData)),
-		Switches:   nosql.Switches{StrictItemIDs: s.config.Protocol.StrictIDs, TrustForwardedProto: s.config.Account.Forwarded},
+		Switches:   nosql.Switches{StrictItemIDs: s.config.Protocol.StrictIDs, SeveralTriggers: s.config.Protocol.Triggers, TrustForwardedProto: s.config.Account.Forwarded},
 	}
 	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, nosql.New(config))
 	if bound.compute != nil {

@@ -31,6 +31,7 @@ func Reasons() []Reason {
 		KeyLevels{},
 		PrefixPermission{},
 		PrefixToken{},
+		PrefixDelete{},
 		NotPermitted{},
 		OutsideToken{},
 		TokenNeedsKey{},
@@ -91,6 +92,14 @@ type PrefixPermission struct{ Values, Levels int }
 
 func (r PrefixPermission) String() string {
 	return fmt.Sprintf("The permission names %d values, and the partition key has %d paths. This server allows no permission for a prefix.", r.Values, r.Levels)
+}
+
+// PrefixDelete says that a deletion is requested for a prefix of a partition key, and the
+// server allows none.
+type PrefixDelete struct{ Values, Levels int }
+
+func (r PrefixDelete) String() string {
+	return fmt.Sprintf("The partition key has %d of %d levels. A prefix of a partition key cannot be deleted.", r.Values, r.Levels)
 }
 
 // PrefixToken says that a resource token is for a prefix of a partition key, and the server
@@ -185,6 +194,7 @@ func (KeyDiffers) reason()       {}
 func (KeyLevels) reason()        {}
 func (PrefixPermission) reason() {}
 func (PrefixToken) reason()      {}
+func (PrefixDelete) reason()     {}
 func (NotPermitted) reason()     {}
 func (OutsideToken) reason()     {}
 func (TokenNeedsKey) reason()    {}

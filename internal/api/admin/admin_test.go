@@ -55,7 +55,7 @@ func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Regi
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
 	check(err)
 	registry := prometheus.NewRegistry()
-	e := engine.New(engine.Config{Catalog: names, Node: node, Account: resource.Account{ID: "decan"}, Limits: limits, Verifier: verifier, Now: now, Registerer: registry})
+	e := engine.New(engine.Config{Catalog: names, Node: node, Account: resource.Account{ID: "decan"}, Limits: limits, Verifier: verifier, Now: now, Registerer: registry, PrefixDeletes: true})
 	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)})
 	check(err)
 	return e, names, registry

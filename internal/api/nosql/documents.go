@@ -104,7 +104,7 @@ func (h *handler) readDocument(r *request) (*response, error) {
 func (h *handler) deleteDocument(r *request) (*response, error) {
 	req, err := r.document()
 	if err == nil {
-		err = r.triggers(&req)
+		err = h.triggers(r, &req)
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
 	if err != nil {
 		return req, err
 	}
-	if err = r.triggers(&req); err != nil {
+	if err = h.triggers(r, &req); err != nil {
 		return req, err
 	}
 	req.Document, req.Size, err = r.readObject(h.limits.BodyBytes)

@@ -65,6 +65,10 @@ type Switches struct {
 	// client, and 400 for control characters. The service accepts such ids.
 	StrictItemIDs bool
 
+	// SeveralTriggers allows a write to name up to ten triggers of each type. The
+	// service runs one.
+	SeveralTriggers bool
+
 	// TrustForwardedProto takes the scheme of the advertised endpoint from
 	// X-Forwarded-Proto. It is only safe directly after a proxy that sets the
 	// header itself.

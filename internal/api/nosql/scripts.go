@@ -195,19 +195,24 @@ func (h *handler) arguments(r *request) ([]value.Value, error) {
 }
 
 // triggers reads which triggers run with a write.
-func (r *request) triggers(req *engine.DocumentRequest) (err error) {
-	if req.PreTriggers, err = scriptNames(r.header(headerPreTrigger)); err == nil {
-		req.PostTriggers, err = scriptNames(r.header(headerPostTrigger))
+func (h *handler) triggers(r *request, req *engine.DocumentRequest) (err error) {
+	most := 1
+	if h.switches.SeveralTriggers {
+		most = triggersMax
+	}
+	if req.PreTriggers, err = scriptNames(r.header(headerPreTrigger), most); err == nil {
+		req.PostTriggers, err = scriptNames(r.header(headerPostTrigger), most)
 	}
 	return err
 }
 
-// triggersMax is how many triggers of one type a write may name.
+// triggersMax is how many triggers of one type a write may name with
+// [Switches.SeveralTriggers].
 const triggersMax = 10
 
-// scriptNames splits a list of ids separated by commas. Clients escape characters
-// that are not ASCII as in a URL.
-func scriptNames(list string) (names []string, err error) {
+// scriptNames splits a list of up to most ids separated by commas. Clients escape
+// characters that are not ASCII as in a URL.
+func scriptNames(list string, most int) (names []string, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		if name == "" {
@@ -216,8 +221,11 @@ func scriptNames(list string) (names []string, err error) {
 		if decoded, err := unescape(name); err == nil {
 			name = decoded
 		}
-		if names = append(names, name); len(names) > triggersMax {
-			return nil, status.BadRequest("A request names at most %d triggers of one type.", triggersMax)
+		if names = append(names, name); len(names) > most {
+			if most == 1 {
+				return nil, status.BadRequest("A request names at most one trigger of each type. A server started with --several-triggers runs up to %d.", triggersMax)
+			}
+			return nil, status.BadRequest("A request names at most %d triggers of one type.", most)
 		}
 	}
 	return names, nil

@@ -92,6 +92,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 				set.bearerOnly = true
 			case "prefix-permissions":
 				set.prefixes = true
+			case "prefix-deletes":
+				set.deletes = true
+			case "several-triggers":
+				set.Switches.SeveralTriggers = true
 			case "script-time":
 				var err error
 				if set.scriptTime, err = time.ParseDuration(arg.Vals[0]); err != nil {

@@ -32,6 +32,8 @@ func wording(e *status.Error) string {
 		return fmt.Sprintf("The partition key supplied in x-ms-partitionkey header has %s components than defined in the collection: %d instead of %d.", more, r.Given, r.Levels)
 	case status.PrefixPermission:
 		return fmt.Sprintf("The resourcePartitionKey has %d values, and the partition key has %d paths. A permission for a prefix of a hierarchical partition key is not supported; a server started with --prefix-permissions allows it.", r.Values, r.Levels)
+	case status.PrefixDelete:
+		return fmt.Sprintf("The partition key supplied in x-ms-partitionkey header has fewer components than defined in the collection: %d instead of %d. A server started with --prefix-deletes deletes by a prefix.", r.Values, r.Levels)
 	case status.PrefixToken:
 		return "The resource token is for a prefix of a partition key, which this server does not allow: see --prefix-permissions."
 	case status.NotPermitted:

@@ -33,6 +33,7 @@ type settings struct {
 	consistency string // of the account; empty: Session
 	full        bool   // the server merges
 	bearerOnly  bool   // keys and resource tokens are refused
+	deletes     bool   // deletions by a prefix of a key are allowed
 	prefixes    bool   // permissions for a prefix of a key are allowed
 
 	scriptTime time.Duration // of a script; zero: ampleTime
@@ -100,6 +101,7 @@ func newWorld(t testing.TB, set settings) *world {
 		CrossPartition: cross,
 
 		PrefixPermissions: set.prefixes,
+		PrefixDeletes:     set.deletes,
 		Scripts:           scripts,
 		Now:               now,
 	})
