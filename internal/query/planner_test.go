@@ -18,7 +18,7 @@ import (
 // query-plans-found.jsonl, of which TestPlanner found the second, and planExceptions the number of those that Decan answers otherwise on purpose. The
 // second may only shrink.
 const (
-	planVectors    = 2618
+	planVectors    = 2642
 	planExceptions = 18
 )
 

@@ -107,6 +107,8 @@ func (r *routing) cases(p predicate) ([]keyCase, bool) {
 		return nil, true
 	case opIn:
 		return r.leaf(p)
+	case opKind:
+		return r.kind(p)
 	case opAnd:
 		return r.conjunction(p.args)
 	case opOr:
@@ -136,6 +138,19 @@ func (r *routing) leaf(p predicate) ([]keyCase, bool) {
 	one := make(keyCase, len(r.paths))
 	one[level] = unique(list)
 	return []keyCase{one}, true
+}
+
+// kind returns the cases of a test for a type that has one or two values.
+func (r *routing) kind(p predicate) ([]keyCase, bool) {
+	switch p.values[0].Kind() {
+	case value.KindNull:
+		p.values = []value.Value{value.Null()}
+	case value.KindBool:
+		p.values = []value.Value{value.Bool(false), value.Bool(true)}
+	default:
+		return nil, false
+	}
+	return r.leaf(p)
 }
 
 func component(v value.Value) (partitionkey.Component, bool) {

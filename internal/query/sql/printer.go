@@ -368,9 +368,11 @@ func (p *printer) not(not bool) {
 }
 
 // base writes the object of a property or element. It puts a number in brackets, which
-// would otherwise absorb the point.
+// would otherwise absorb the point, and so does the planner the name of one.
 func (p *printer) base(x Expr) {
-	if l, ok := x.(*Literal); ok && l.Value.Kind() == value.KindNumber {
+	l, literal := x.(*Literal)
+	name, named := x.(*Ident)
+	if literal && l.Value.Kind() == value.KindNumber || named && (name.Name == "NaN" || name.Name == "Infinity") {
 		p.write("(")
 		defer p.write(")")
 	}
