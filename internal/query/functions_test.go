@@ -72,6 +72,35 @@ func TestFunctionsOfAnything(t *testing.T) {
 	}
 }
 
+// TestSignatures compares what the planner knows of functions with their values: with an
+// argument of another kind the value is undefined, and it is never of another kind.
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 9))
+	odd := oddValues()
+	e := newEnv()
+	for name, s := range signatures {
+		f := functions[strings.ToUpper(name)]
+		if f == nil || f.name != name || f.min > 0 && len(s.args) > f.min {
+			t.Errorf("%s is no function with as many arguments", name)
+			continue
+		}
+		for range 3000 {
+			args := make([]value.Value, max(f.min, len(s.args)))
+			possible := true
+			for i := range args {
+				args[i] = odd[r.IntN(len(odd))]
+				possible = possible && (i >= len(s.args) || kindsOf(args[i])&s.args[i] != 0)
+			}
+			e.err = nil
+			if v := f.run(e, args); kindsOf(v)&s.result == 0 || !possible && v.IsDefined() {
+				t.Fatalf("seed %d: %s of %s is %s", seed, name, argumentText(args), v.JSON())
+			}
+		}
+	}
+}
+
 // TestBoundFunctions compares calls with constant arguments to calls whose
 // arguments come from a document: a result computed once must equal the result
 // for each document.

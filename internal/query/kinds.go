@@ -270,10 +270,20 @@ func (c *compiler) callKinds(x *sql.CallExpr) kinds {
 		return mayNumber
 	case "GetCurrentDateTime":
 		return mayString
-	case "UPPER", "LOWER":
-		return c.kinds(x.Args[0]).only(mayString, mayString)
 	}
-	return mayAny
+	if typeTests[f.name] != 0 {
+		return mayBool
+	}
+	s, known := signatures[f.name]
+	if !known {
+		return mayAny
+	}
+	for i, each := range s.args {
+		if !may(i, each) {
+			return mayMiss
+		}
+	}
+	return s.result
 }
 
 // contradicts reports whether two conditions of a conjunction want different values in

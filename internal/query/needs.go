@@ -195,12 +195,65 @@ func (c *compiler) requireMember(x *sql.InExpr, want kinds, n needs) bool {
 	return c.require(x.X, members, n)
 }
 
-// argumentKinds are the kinds that all arguments of a function must have for its value
-// to be defined, for functions of one or two arguments.
-var argumentKinds = map[string]kinds{
-	"ABS": mayNumber, "CEILING": mayNumber, "FLOOR": mayNumber, "ROUND": mayNumber, "SIGN": mayNumber, "SQRT": mayNumber,
-	"UPPER": mayString, "LOWER": mayString, "LENGTH": mayString, "REVERSE": mayString, "CONCAT": mayString,
-	"ARRAY_LENGTH": mayArray,
+// signature is what a function needs and gives, as the service's planner knows it.
+type signature struct {
+	result kinds
+	args   []kinds // of the first arguments, for the result to be defined
+}
+
+var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny}
+
+// signatures are those of the functions by name. A key is the kind of the result, and
+// after a blank those of the arguments.
+var signatures = makeSignatures(map[string]string{
+	"n n":   "ABS ACOS ASIN ATAN CEILING COS COT DEGREES EXP FLOOR IntBitNot LOG LOG10 RADIANS ROUND SIGN SIN SQRT SQUARE TAN TRUNC",
+	"n nn":  "ATN2 IntAdd IntBitAnd IntBitLeftShift IntBitOr IntBitRightShift IntBitXor IntDiv IntMod IntMul IntSub POWER",
+	"n a":   "ARRAY_AVG ARRAY_LENGTH ARRAY_MEDIAN ARRAY_SUM",
+	"? a":   "ARRAY_MAX ARRAY_MIN",
+	"a a":   "ARRAY_CONCAT",
+	"a an":  "ARRAY_SLICE",
+	"a aa":  "SetDifference SetIntersect SetUnion",
+	"b aa":  "SetEqual",
+	"b a":   "ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY",
+	"a o":   "ObjectToArray",
+	"n o":   "DOCUMENTID",
+	"n s":   "DateTimeToTicks DateTimeToTimestamp DAY LENGTH MONTH StringToNumber YEAR _FullTextWordCount",
+	"n ss":  "DateTimePart INDEX_OF LASTINDEXOF",
+	"n sss": "DateTimeDiff",
+	"s s":   "LOWER LTRIM REVERSE RTRIM TRIM UPPER",
+	"s ss":  "CONCAT DateTimeBin DateTimeFormat LASTSUBSTRINGAFTER LASTSUBSTRINGBEFORE REGEXEXTRACT SUBSTRINGAFTER SUBSTRINGBEFORE",
+	"s sss": "REPLACE REGEXREPLACE REGEXREPLACEALL",
+	"s sn":  "LEFT RIGHT",
+	"s snn": "SUBSTRING",
+	"s as":  "StringJoin",
+	"s n":   "TicksToDateTime TimestampToDateTime",
+	"s nnn": "DateTimeFromParts",
+	"s ?":   "ToString",
+	"b s":   "StringToBoolean CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS",
+	"b ss":  "CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
+	"a s":   "StringToArray",
+	"a ss":  "StringSplit REGEXEXTRACTALL",
+	"o s":   "StringToObject",
+	"? s":   "StringToNull",
+	"? n":   "CHOOSE",
+	"n ?":   "ST_DISTANCE ST_AREA",
+	"b ?":   "ST_INTERSECTS ST_WITHIN ST_ISVALID",
+	"o ?":   "ST_ISVALIDDETAILED",
+})
+
+func makeSignatures(names map[string]string) map[string]signature {
+	all := map[string]signature{}
+	for kind, list := range names {
+		result, args, _ := strings.Cut(kind, " ")
+		s := signature{result: signatureKinds[result[0]] | mayMiss}
+		for i := range args {
+			s.args = append(s.args, signatureKinds[args[i]])
+		}
+		for name := range strings.FieldsSeq(list) {
+			all[name] = s
+		}
+	}
+	return all
 }
 
 // typeTests are the kinds of values for which a function is true.
@@ -217,15 +270,8 @@ func (c *compiler) requireArguments(x *sql.CallExpr, want kinds, n needs) bool {
 	if test := typeTests[f.name]; test != 0 && want&mayBool == mayTrue {
 		return c.require(x.Args[0], test, n)
 	}
-	each, args := argumentKinds[f.name], x.Args
-	if f.name == "STARTSWITH" || f.name == "ENDSWITH" || f.name == "CONTAINS" {
-		each, args = mayString, x.Args[:2]
-	}
-	if each == 0 {
-		return true
-	}
-	for _, arg := range args {
-		if !c.require(arg, each, n) {
+	for i, each := range signatures[f.name].args {
+		if i < len(x.Args) && each != mayAny && !c.require(x.Args[i], each, n) {
 			return false
 		}
 	}
