@@ -18,7 +18,7 @@ import (
 // query-plans-found.jsonl, of which TestPlanner found the second, and planExceptions the number of those that Decan answers otherwise on purpose. The
 // second may only shrink.
 const (
-	planVectors    = 2642
+	planVectors    = 2658
 	planExceptions = 18
 )
 
@@ -148,6 +148,60 @@ func TestPlanVectors(t *testing.T) {
 	t.Logf("%d plans are those of the service's planner, %d are exceptions, of %d", same, total, planVectors)
 	if total > planExceptions {
 		t.Errorf("%d exceptions, at most %d are allowed", total, planExceptions)
+	}
+}
+
+// TestHierarchicalRoutes compares what a filter on levels of a key visits with the plan of
+// the service's planner for the same query: one key, a prefix, several or all.
+func TestHierarchicalRoutes(t *testing.T) {
+	t.Parallel()
+	answers := map[string]planVector{}
+	for _, v := range loadPlanVectors(t) {
+		answers[fmt.Sprint(v.query, v.key.Paths)] = v
+	}
+	three := []string{"/TenantId", "/UserId", "/SessionId"}
+	for _, c := range []struct {
+		filter string
+		paths  []string
+		ranges int // 0 for the whole space
+		prefix bool
+	}{
+		{"c.TenantId = 'm' AND c.UserId = 'u' AND c.SessionId = 's'", three, 1, false},            // S47
+		{"c.TenantId = 'm' AND c.UserId = 'u'", three, 1, true},                                   // S48
+		{"c.TenantId = 'm'", three, 1, true},                                                      // S49
+		{"c.UserId = 'u'", three, 0, false},                                                       // S50
+		{"c.SessionId = 's'", three, 0, false},                                                    // S51
+		{"c.UserId = 'u' AND c.SessionId = 's'", three, 0, false},                                 // S52
+		{"c.TenantId = 'm' AND c.SessionId = 's'", three, 1, true},                                // S52
+		{"c.UserId = 'u'", three[:2], 0, false},                                                   // S53
+		{"c.TenantId = 'm'", three[:2], 1, true},                                                  // S54
+		{"c.TenantId = 'm' AND c.UserId = 'u'", three[:2], 1, false},                              // S54
+		{"c.TenantId = 'm'", three[:1], 1, false},                                                 // S55
+		{"c.TenantId IN ('m', 'n') AND c.n > 1", three, 2, true},                                  // S56
+		{"'m' = c.TenantId OR (c.TenantId = 'n' AND c.UserId = 'u')", three, 2, true},             // S56
+		{"c.TenantId = 'm' OR c.UserId = 'u'", three, 0, false},                                   // S56
+		{"c.TenantId = @tenant AND c.UserId = @user AND c.SessionId = @session", three, 1, false}, // S57
+		{"c.TenantId = @tenant", three, 1, true},                                                  // S58
+	} {
+		v, ok := answers[fmt.Sprint("SELECT * FROM c WHERE "+c.filter, c.paths)]
+		if !ok {
+			t.Errorf("%s of %v is not among the vectors", c.filter, c.paths)
+			continue
+		}
+		if difference := v.compare(t); difference != "" {
+			t.Errorf("%s of %v: %s", c.filter, c.paths, difference)
+		}
+		p, err := Prepare(v.query, v.params, nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranges := p.Describe(v.key).Get("queryRanges").Items()
+		first := ranges[0]
+		whole := len(ranges) == 1 && first.Get("min").Text() == "" && first.Get("max").Text() == partitionkey.MaxEPK.String()
+		prefix := strings.HasSuffix(first.Get("max").Text(), "FF") && !whole
+		if got := len(ranges); whole != (c.ranges == 0) || !whole && (got != c.ranges || prefix != c.prefix) {
+			t.Errorf("%s of %v visits %s", c.filter, c.paths, rangesText(ranges))
+		}
 	}
 }
 
