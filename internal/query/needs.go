@@ -281,6 +281,13 @@ func (c *compiler) requireArguments(x *sql.CallExpr, want kinds, n needs) bool {
 // rowless reports whether no row of q can pass its filter and have a value.
 func (c *compiler) rowless(q *sql.Select, valued bool) bool {
 	n := needs{}
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			if in := &q.From.Inputs[i]; in.In && in.Collection != nil && !n.restrict(in.Collection, mayArray) {
+				return true
+			}
+		}
+	}
 	if q.Where != nil && !c.require(q.Where, mayTrue, n) {
 		return true
 	}
