@@ -230,7 +230,7 @@ run_dotnet() {
 	run_csharp v3 3.27.2 $http || failed=1
 	run_csharp v3 3.37.0 $http || failed=1
 	run_csharp v3 3.64.0 $https || failed=1
-	run_csharp v3 3.64.0 $http paging writes changefeed || failed=1
+	AZURE_COSMOS_BINARY_ENCODING_ENABLED=True run_csharp v3 3.64.0 $http paging writes changefeed || failed=1
 	return $failed
 }
 

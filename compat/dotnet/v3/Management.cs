@@ -87,6 +87,15 @@ static class Management
             await Refused(HttpStatusCode.Conflict, () => container.CreateItemAsync(Item(new { id = "1", pk = "p1" })));
         });
 
+        await tests.Run("a client in direct mode, the default, is told to use gateway mode", async () =>
+        {
+            using CosmosClient direct = tests.Connect(change: options => options.ConnectionMode = ConnectionMode.Direct);
+            Container elsewhere = direct.GetContainer(database.Id, "items");
+            Equal((await elsewhere.ReadContainerAsync()).StatusCode, HttpStatusCode.OK);
+            CosmosException refused = await Refused(HttpStatusCode.BadRequest, () => elsewhere.ReadItemAsync<JObject>("1", new PartitionKey("p1")));
+            Check(refused.Message.Contains("direct mode instead of gateway mode"), refused.Message);
+        });
+
         await tests.Run("charges, metrics and index metrics of a query", async () =>
         {
             var options = new QueryRequestOptions { PopulateIndexMetrics = true };
