@@ -193,6 +193,16 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 	var written partition.Written
 	var body []byte
 	committed, err := run.transact(ctx, reading{}, func(host *host) (err error) {
+		if w.Op == partition.Delete {
+			// Triggers of a deletion get the document, as in the service.
+			found, err := host.tx.Do(ctx, partition.Operation{Op: partition.Fetch, ID: w.ID})
+			if err != nil {
+				return err
+			}
+			if w.Document, err = value.Parse(found.Body); err != nil {
+				return fmt.Errorf("read what is deleted: %w", err)
+			}
+		}
 		if err := host.pre(ctx, t, &w); err != nil {
 			return err
 		}
