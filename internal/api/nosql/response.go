@@ -258,7 +258,14 @@ func send(hw http.ResponseWriter, hr *http.Request, body []byte) {
 
 // refuse answers a request whose body was not read. The answer is sent before the
 // rest of the body arrives, which is then read and dropped: see drainedMax.
+//
+// With HTTP/2 the end of the answer tells the client to stop sending, and clients wait
+// for it.
 func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
+	if r.http.ProtoMajor == 2 {
+		h.write(hw, r, answer)
+		return
+	}
 	control := http.NewResponseController(hw)
 	_ = control.EnableFullDuplex() // Otherwise net/http reads a part of the body first.
 	h.write(hw, r, answer)
