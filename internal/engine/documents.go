@@ -72,6 +72,9 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 	}
 	return e.onContainer(ctx, req.Link, req.IntendedRID, &doc.Result, func(container *catalog.Container) (more bool, err error) {
 		w, err := e.writeOf(container, op, req)
+		if op == partition.Replace && status.SubOf(err) == status.SubPartitionKeyMismatch {
+			return e.replacesNone(ctx, caller, container, req, meter, doc, err)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -93,6 +96,26 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 		}
 		return true, err
 	})
+}
+
+// replacesNone returns the error of a replace whose key is not that of its document:
+// NotFound if there is nothing to replace, as in the service, and otherwise differs.
+func (e *Engine) replacesNone(ctx context.Context, caller auth.Caller, container *catalog.Container, req *DocumentRequest, meter *throughput.Meter, doc *Document, differs error) (more bool, err error) {
+	key, err := pointKey(container, req.Key)
+	if err != nil || allowKey(caller, container, key) != nil {
+		return false, differs
+	}
+	var found Document
+	r := partition.Read{EPK: container.PartitionKey.Hash(key), Key: key, ID: req.Link.Document, Meter: meter}
+	err = e.readOnce(ctx, container, r, reading{}, &found)
+	doc.Partitions, doc.Session, doc.LSN = found.Partitions, found.Session, found.LSN
+	if missing(err) {
+		_, err = e.idByRID(ctx, container, key, r.ID, meter)
+	}
+	if err == nil {
+		return false, differs
+	}
+	return true, err
 }
 
 // writeOf checks the request against the container and converts it to that of a
