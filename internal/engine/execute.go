@@ -166,7 +166,7 @@ func (e *Engine) triggersNamed(ctx context.Context, c *catalog.Container, operat
 		if err != nil {
 			return nil, status.BadRequest("The trigger '%s' does not exist.", name)
 		}
-		if definition.TriggerType != kind {
+		if !strings.EqualFold(definition.TriggerType, kind) {
 			return nil, status.BadRequest("The trigger '%s' has the type %s, and the request names it as one of the type %s.", name, definition.TriggerType, kind)
 		}
 		if !definition.Fires(operation) {

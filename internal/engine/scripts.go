@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/decandb/decan/internal/auth"
@@ -194,7 +195,7 @@ func programKind(kind resource.ScriptKind, s resource.Script) script.Kind {
 	switch {
 	case kind == resource.Procedure:
 		return script.Procedure
-	case kind == resource.Trigger && s.TriggerType == resource.PostTrigger:
+	case kind == resource.Trigger && strings.EqualFold(s.TriggerType, resource.PostTrigger):
 		return script.PostTrigger
 	case kind == resource.Trigger:
 		return script.PreTrigger

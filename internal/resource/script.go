@@ -2,6 +2,7 @@ package resource
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -73,7 +74,8 @@ type Script struct {
 	TS   Timestamp `json:"ts"`
 	Body string    `json:"body"`
 
-	// For triggers only: Pre or Post, and one of TriggerOperations.
+	// For triggers only: Pre or Post, and one of TriggerOperations, in the letter
+	// case in which they were given.
 	TriggerType      string `json:"triggerType,omitempty"`
 	TriggerOperation string `json:"triggerOperation,omitempty"`
 }
@@ -91,11 +93,8 @@ var TriggerOperations = []string{"All", "Create", "Update", "Delete", "Replace",
 // Fires reports whether a trigger runs for an operation: Create, Replace, Upsert
 // or Delete.
 func (s Script) Fires(operation string) bool {
-	switch s.TriggerOperation {
-	case "All", operation:
-		return true
-	}
-	return s.TriggerOperation == "Update" && operation == "Replace"
+	is := func(word string) bool { return strings.EqualFold(s.TriggerOperation, word) }
+	return is("All") || is(operation) || is("Update") && operation == "Replace"
 }
 
 // ParseScript parses the definition of a script from a client: its id and body
@@ -132,7 +131,7 @@ func scriptText(definition value.Value, name string) (string, error) {
 
 func scriptWord(definition value.Value, name string, words []string) (string, error) {
 	text, err := scriptText(definition, name)
-	if err == nil && !slices.Contains(words, text) {
+	if err == nil && !slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, text) }) {
 		err = status.BadRequest("The property '%s' is not one of %q.", name, words)
 	}
 	return text, err

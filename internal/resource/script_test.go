@@ -56,7 +56,9 @@ func TestTrigger(t *testing.T) {
 		{`"triggerType":"Pre","triggerOperation":"Replace"`, "Replace", ""},
 		{`"triggerType":"Pre","triggerOperation":"Upsert"`, "Upsert", ""},
 		{`"triggerType":"Pre","triggerOperation":"Delete"`, "Delete", ""},
-		{`"triggerType":"pre","triggerOperation":"All"`, "", "'triggerType' is not one of"},
+		{`"triggerType":"pre","triggerOperation":"all"`, "Create Replace Upsert Delete", ""}, // JavaScript's TriggerType.Pre is "pre"
+		{`"triggerType":"POST","triggerOperation":"update"`, "Replace", ""},
+		{`"triggerType":"prior","triggerOperation":"All"`, "", "'triggerType' is not one of"},
 		{`"triggerType":"Pre","triggerOperation":"Patch"`, "", "'triggerOperation' is not one of"},
 		{`"triggerType":"Pre"`, "", "'triggerOperation; ' - are missing"},
 		{`"triggerType":1,"triggerOperation":"All"`, "", "'triggerType' is a number"},
