@@ -19,7 +19,7 @@ const everything = `{"computedProperties":[{"name":"cp","query":"SELECT VALUE c.
 "vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dimensions":3},{"path":"/a","dimensions":2,"dataType":"int8"}]},
 "indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/cp/?"},{"path":"/list/[]/{a, b/c}/?"}],
 "compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"}],[{"path":"/cp"},{"path":"/_ts"}]],
-"spatialIndexes":[{"path":"/*"}],"fullTextIndexes":[{"path":"/text"}],
+"spatialIndexes":[{"path":"/*","types":["Point","Polygon","MultiPolygon","LineString"]}],"fullTextIndexes":[{"path":"/text"}],
 "vectorIndexes":[{"path":"/v","type":"quantizedFlat","quantizationByteSize":2},{"path":"/a","type":"flat"}]}}`
 
 // rich generates a document with values for all kinds of indexes.
@@ -100,8 +100,8 @@ func TestSpatialFindsAll(t *testing.T) {
 		system geo.System
 		policy string
 	}{
-		{geo.Geography, `{"indexingPolicy":{"spatialIndexes":[{"path":"/*"}]}}`},
-		{geo.Geometry, `{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"spatialIndexes":[{"path":"/*","boundingBox":{"xmin":-9,"ymin":-9,"xmax":9,"ymax":9}},{"path":"/place/?","boundingBox":{"xmin":-1,"ymin":-1,"xmax":1,"ymax":1}}]}}`},
+		{geo.Geography, `{"indexingPolicy":{"spatialIndexes":[{"path":"/*","types":["Point","Polygon","MultiPolygon","LineString"]}]}}`},
+		{geo.Geometry, `{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"spatialIndexes":[{"path":"/*","types":["Point","Polygon","MultiPolygon","LineString"],"boundingBox":{"xmin":-9,"ymin":-9,"xmax":9,"ymax":9}},{"path":"/place/?","types":["Point","Polygon","MultiPolygon","LineString"],"boundingBox":{"xmin":-1,"ymin":-1,"xmax":1,"ymax":1}}]}}`},
 	} {
 		x := mustContainer(t, c.policy)
 		if x.System() != c.system {
@@ -166,8 +166,8 @@ func TestManyShapes(t *testing.T) {
 		point   = `{"type":"Point","coordinates":[%g,%g],"n":[%g,%g,%g,%g,%g,%g]}`
 	)
 	for _, c := range []struct{ system, members string }{
-		{"Geography", `{"indexingPolicy":{"excludedPaths":[{"path":"/*"}],"spatialIndexes":[{"path":"/*"}]}}`},
-		{"Geometry", `{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"excludedPaths":[{"path":"/*"}],"spatialIndexes":[{"path":"/*","boundingBox":{"xmin":-10,"ymin":-10,"xmax":110,"ymax":110}}]}}`},
+		{"Geography", `{"indexingPolicy":{"excludedPaths":[{"path":"/*"}],"spatialIndexes":[{"path":"/*","types":["Point","Polygon","MultiPolygon","LineString"]}]}}`},
+		{"Geometry", `{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"excludedPaths":[{"path":"/*"}],"spatialIndexes":[{"path":"/*","types":["Point","Polygon","MultiPolygon","LineString"],"boundingBox":{"xmin":-10,"ymin":-10,"xmax":110,"ymax":110}}]}}`},
 	} {
 		x := mustContainer(t, c.members)
 		grid, _ := x.Grid(Path{"a", Element})
@@ -500,7 +500,7 @@ func TestEveryBoxMakesAGrid(t *testing.T) {
 			return (r.Float64() - 0.5) * []float64{1e-150, 1e-140, 1, 1e6, 1e149, 1e150, 1e151}[r.IntN(7)]
 		}
 		low := side()
-		members := fmt.Sprintf(`{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"spatialIndexes":[{"path":"/*","boundingBox":{"xmin":%g,"ymin":%g,"xmax":%g,"ymax":%g}}]}}`, low, low, low+side(), side())
+		members := fmt.Sprintf(`{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"spatialIndexes":[{"path":"/*","types":["Point","Polygon","MultiPolygon","LineString"],"boundingBox":{"xmin":%g,"ymin":%g,"xmax":%g,"ymax":%g}}]}}`, low, low, low+side(), side())
 		p, err := container(members)
 		if err != nil {
 			continue
