@@ -406,6 +406,47 @@ func TestOrphanTestdata(t *testing.T) {
 	}
 }
 
+// fileLines is the number of lines above which a Go file holds two subjects.
+const fileLines = 700
+
+// generated matches the line that marks a generated Go file.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// TestFileLengths checks that no Go file, except generated ones, is longer than
+// fileLines.
+func TestFileLengths(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != "." && strings.HasPrefix(name, ".") || name == "node_modules" || name == "target" || name == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		files++
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines > fileLines && !generated.Match(text) {
+			t.Errorf("%s has %d lines, more than %d: split it by subject", path, lines, fileLines)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files == 0 {
+		t.Error("no Go file was found")
+	}
+}
+
 // TestUpwardReach checks that floors 0 and 1 do not reach the storage, however
 // indirectly.
 func TestUpwardReach(t *testing.T) {

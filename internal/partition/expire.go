@@ -19,8 +19,9 @@ import (
 // the container's default. From that second on no call finds it, because each compares
 // the clock. Expire deletes it later.
 
-// validTTL refuses an invalid time to live. A container whose documents cannot
-// expire accepts what is no number of seconds: such a property has another purpose.
+// validTTL refuses an invalid time to live. If documents of the container cannot
+// expire, it refuses only zero and negative integers: any other value may have
+// another purpose.
 func (p *Partition) validTTL(doc value.Value) error {
 	if _, valid := layout.TTLOf(doc); valid {
 		return nil

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -53,7 +55,26 @@ func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		hw.Header().Set("x-ms-retry-after-ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
 	}
-	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Plain()}) // Strings always marshal.
+	text := e.Plain()
+	if e.Code == status.CodeNotFound && e.Sub == status.SubOwnerNotFound {
+		text = cmp.Or(missingOwner(hr), text)
+	}
+	_ = write(hw, int(e.Code), fault{e.Code.String(), text}) // Strings always marshal.
+}
+
+// missingOwner returns the message for a request whose database or container does not
+// exist, with the names from its path or query; "" if those have none.
+func missingOwner(hr *http.Request) string {
+	query := hr.URL.Query()
+	database := cmp.Or(hr.PathValue("database"), query.Get("database"))
+	container := cmp.Or(hr.PathValue("container"), query.Get("container"))
+	switch {
+	case database == "":
+		return ""
+	case container == "":
+		return fmt.Sprintf("The database %s does not exist.", database)
+	}
+	return fmt.Sprintf("The container %s/%s does not exist.", database, container)
 }
 
 // plain replaces the text answers of the mux for unknown paths and methods by JSON

@@ -79,3 +79,16 @@ func TestMisplacedMembers(t *testing.T) {
 		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"-1"}]}}}`, 200, []string{`"id":"0"`, `"id":"1"`}},
 	})
 }
+
+// TestMissingOwner shows that the message for a database or container that does not
+// exist has its name, whether the path or the query names it.
+func TestMissingOwner(t *testing.T) {
+	t.Parallel()
+	walk(t, copyDoor(t), []step{
+		{"POST", "/containers?database=nowhere", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 404, []string{`"The database nowhere does not exist."`}},
+		{"GET", "/partitions?database=d&container=nowhere", "", 404, []string{`"The container d/nowhere does not exist."`}},
+		{"PUT", "/limits?database=d&container=nowhere", `{"partitionRUs":500}`, 404, []string{`"The container d/nowhere does not exist."`}},
+		{"POST", "/sqlDatabases/d/containers/nowhere/partitionMerge", "", 404, []string{`"The container d/nowhere does not exist."`}},
+		{"POST", "/sqlDatabases/nowhere/partitionMerge", "", 404, []string{`"The database nowhere does not exist."`}},
+	})
+}
