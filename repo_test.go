@@ -195,10 +195,10 @@ func fenced(imported, dir string) bool {
 }
 
 // wireWords are words of the protocols that only doors speak (I8): names of headers,
-// and paths of the REST protocol. wireNames are those that comments must not contain
+// paths of the REST protocol, and its list of errors. wireNames are those that comments must not contain
 // either.
 var (
-	wireWords = regexp.MustCompile(`(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)?Match\b|\bdbs/|\bcolls\b`)
+	wireWords = regexp.MustCompile(`\{"Errors"|(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)?Match\b|\bdbs/|\bcolls\b`)
 	wireNames = regexp.MustCompile(`(?i)x-ms-|\bcolls\b`)
 )
 

@@ -10,7 +10,7 @@ func numberedError(code int, message string) error {
 	return status.BadRequest(`{"errors":[{"severity":"Error","code":%d,"message":%s}]}`, code, value.AppendQuoted(nil, message))
 }
 
-// planError returns an error in the form of the planner, which is only a sentence.
+// planError returns an error of the planner that is only a sentence.
 func planError(message string) error {
-	return status.BadRequest(`{"Errors":[%s]}`, value.AppendQuoted(nil, message))
+	return status.Service("%s", message)
 }

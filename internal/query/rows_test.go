@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,6 +40,9 @@ type rowStory struct {
 	computed []resource.ComputedProperty
 }
 
+// errorOutput matches an error. No row has a space after a number.
+var errorOutput = regexp.MustCompile(`^4\d\d `)
+
 func (s *rowStory) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "container":
@@ -50,7 +54,7 @@ func (s *rowStory) run(t *testing.T, d *datadriven.TestData) string {
 		d.MaybeScanArgs(t, "page", &page)
 		d.MaybeScanArgs(t, "partitions", &partitions)
 		out := s.rows(t, d.Input, page, partitions)
-		if failed := strings.HasPrefix(out, "4") && strings.Contains(out, "{"); failed != (d.Cmd == "error") {
+		if failed := errorOutput.MatchString(out); failed != (d.Cmd == "error") {
 			t.Fatalf("%s: %s", d.Pos, out)
 		}
 		return out

@@ -13,10 +13,8 @@
 package status
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -26,6 +24,7 @@ type Error struct {
 	Sub        Sub           // zero if the code needs no detail
 	Message    string        // for people: names the thing, the limit and the remedy
 	Reason     Reason        // nil for most; a door may have better words for it than Message
+	Quoted     bool          // Message quotes the service; a door for its clients adds the form in which the service sends it
 	RetryAfter time.Duration // TooManyRequests and RetryWith only
 	Info       string        // machine-readable detail for the client: for CrossPartition, the query plan as JSON
 	Cause      error         // never shown to a client
@@ -86,24 +85,12 @@ func BadRequest(format string, args ...any) *Error {
 	return New(CodeBadRequest, 0, format, args...)
 }
 
-// Service returns an error of a request that is wrong, in the words and the form of
-// Azure Cosmos DB: a JSON object with a list of sentences. Programs look for these
-// sentences, or take them out of the list.
+// Service returns an error of a request that is wrong, in the words of Azure Cosmos DB.
+// Programs look for these sentences, so [Error.Quoted] is set.
 func Service(format string, args ...any) *Error {
-	text, err := json.Marshal(struct{ Errors []string }{[]string{fmt.Sprintf(format, args...)}})
-	if err != nil {
-		panic(err) // Texts can always be encoded.
-	}
-	return &Error{Code: CodeBadRequest, Message: string(text)}
-}
-
-// Plain returns the message as sentences, also if [Service] has made it.
-func (e *Error) Plain() string {
-	var list struct{ Errors []string }
-	if !strings.HasPrefix(e.Message, "{") || json.Unmarshal([]byte(e.Message), &list) != nil || len(list.Errors) == 0 {
-		return e.Message
-	}
-	return strings.Join(list.Errors, " ")
+	e := BadRequest(format, args...)
+	e.Quoted = true
+	return e
 }
 
 // Unsupported returns an error for a feature that Decan does not have yet. The

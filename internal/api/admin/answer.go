@@ -55,7 +55,7 @@ func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		hw.Header().Set("x-ms-retry-after-ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
 	}
-	text := e.Plain()
+	text := e.Message
 	if e.Code == status.CodeNotFound && e.Sub == status.SubOwnerNotFound {
 		text = cmp.Or(missingOwner(hr), text)
 	}

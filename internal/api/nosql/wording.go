@@ -6,24 +6,25 @@ import (
 
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 )
 
 // wording returns the message of an error for clients of this protocol: the
-// service's text where clients parse it, otherwise a text that names the header
-// or the switch that helps.
+// service's text where clients parse it, in the form of the service, otherwise a
+// text that names the header or the switch that helps.
 func wording(e *status.Error) string {
 	const forbidden = "Insufficient permissions provided in the authorization header for the corresponding request"
 	switch r := e.Reason.(type) {
 	case status.Missing:
-		return `{"Errors":["Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"]}`
+		return listed("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
 	case status.SessionAhead:
-		return `{"Errors":["The read/write session is not available for the input session token."]}`
+		return listed("The read/write session is not available for the input session token.")
 	case status.ConditionFailed:
-		return `{"Errors":["One of the specified pre-condition is not met. Learn more: https://aka.ms/CosmosDB/sql/errors/precondition-failed"]}`
+		return listed("One of the specified pre-condition is not met. Learn more: https://aka.ms/CosmosDB/sql/errors/precondition-failed")
 	case status.KeyMissing:
 		return "The partition key must be supplied in the x-ms-partitionkey header for this operation."
 	case status.KeyDiffers:
-		return `{"Errors":["PartitionKey extracted from document doesn't match the one specified in the header. Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"]}`
+		return listed("PartitionKey extracted from document doesn't match the one specified in the header. Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value")
 	case status.KeyLevels:
 		more := "fewer"
 		if r.Given > r.Levels {
@@ -58,7 +59,15 @@ func wording(e *status.Error) string {
 	case status.OfferMode:
 		return "An offer cannot be switched between manual and autoscale throughput by editing it. Send the migration header with the request."
 	}
+	if e.Quoted {
+		return listed(e.Message)
+	}
 	return e.Message
+}
+
+// listed returns a sentence in the form of the service: a JSON object with a list.
+func listed(sentence string) string {
+	return `{"Errors":[` + string(value.AppendQuoted(nil, sentence)) + `]}`
 }
 
 // linkCharsShown is how much of a link a message shows.
