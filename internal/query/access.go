@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// access converts a predicate to an index expression. Where the index has no answer,
-// the expression is all documents. exact says that, if the leaves of the expression
-// are exact, its documents are those that pass the filter.
+// access converts a predicate to an index expression. A predicate that the index cannot
+// answer becomes the expression of all documents. exact reports that, if the leaves of
+// the expression are exact, it selects only documents that pass the filter.
 func (p predicate) access(x *index.Index) (e index.Expr, exact bool) {
 	switch p.op {
 	case opTrue:
@@ -28,7 +28,7 @@ func (p predicate) access(x *index.Index) (e index.Expr, exact bool) {
 	return e, exact && !p.lossy
 }
 
-// leaf returns the expression of the documents that have one of the values.
+// leaf returns an expression that selects the documents with one of the values.
 func (p predicate) leaf(x *index.Index) index.Expr {
 	path := indexPath(p.path)
 	switch p.op {
@@ -98,9 +98,9 @@ func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
 // tuplesMax is the maximum number of tuple paths for one element.
 const tuplesMax = 8
 
-// tuples combines the conditions of a conjunction on members of one element, if a
-// tuple path of the policy has several of them, or one without terms of its own. rest
-// are the other conditions.
+// tuples replaces conditions of a conjunction on members of one array element by spans
+// of tuple paths. It uses a tuple path that has several of the members, or one member
+// without terms of its own. rest holds the other conditions.
 func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) {
 	places := map[int][]int{} // for each element, the indexes of its equalities in p.args
 	var elements []int
@@ -141,8 +141,8 @@ func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) 
 	return args, rest
 }
 
-// tuple returns the span of the tuple path that answers the most of a list of
-// equalities of one element, and which equalities it answers.
+// tuple returns the span of the tuple path that answers the most equalities of a list
+// on one element, and the equalities that it answers.
 func (p predicate) tuple(x *index.Index, list []int) (s index.Span, used []int) {
 	if len(list) == 0 {
 		return index.Span{}, nil
@@ -156,7 +156,7 @@ func (p predicate) tuple(x *index.Index, list []int) (s index.Span, used []int) 
 	}
 	s, used = x.Tuple(array, members, values)
 	if len(used) == 1 && x.Covers(append(slices.Clip(array), members[used[0]]...)) {
-		return index.Span{}, nil // the place has terms of its own
+		return index.Span{}, nil // the member has terms of its own
 	}
 	for i, place := range used {
 		used[i] = list[place]
@@ -200,8 +200,8 @@ func joined(op index.ExprOp, args []index.Expr, empty index.ExprOp) index.Expr {
 	return index.Expr{Op: op, Args: args}
 }
 
-// spans returns the expression of the documents with any of the values, restricted to
-// values that pass the test.
+// spans returns an expression that selects the documents with any of the values,
+// restricted to values that pass the test.
 func (p predicate) spans(x *index.Index, path index.Path, op index.Op) index.Expr {
 	var args []index.Expr
 	for _, v := range p.values {
@@ -219,8 +219,8 @@ func (p predicate) spans(x *index.Index, path index.Path, op index.Op) index.Exp
 	return joined(index.Or, args, index.None)
 }
 
-// indexPath returns the path in the index, where all elements of an array are one
-// place.
+// indexPath returns a path as the index stores it: all elements of an array share one
+// step.
 func indexPath(path value.Path) index.Path {
 	p := make(index.Path, len(path), len(path)+1)
 	for i, s := range path {

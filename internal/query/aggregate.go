@@ -25,7 +25,7 @@ const (
 	MakeSet                       // the distinct values, as an array
 )
 
-// aggregateKinds are the kinds by the names of their functions in upper case.
+// aggregateKinds maps the upper-case name of a function to its kind.
 var aggregateKinds = map[string]AggregateKind{
 	"COUNT": Count, "SUM": Sum, "AVG": Average, "MIN": Min, "MAX": Max,
 	"COUNTIF": CountIf, "MAKELIST": MakeList, "MAKESET": MakeSet,
@@ -73,10 +73,10 @@ func hasAggregate(x sql.Expr) bool {
 	return false
 }
 
-// Aggregate is the state of an aggregate function over the values so far. Two of one
-// kind merge, in either order, into the state over the values of both: sums are exact
-// until they are read. It is plain data that refers to no document. The zero value is
-// a COUNT of no values.
+// Aggregate is the state of an aggregate function over the values so far. Two states of
+// one kind merge, in either order, into the state over the values of both: sums stay
+// exact until they are read. It is plain data and refers to no document. The zero value
+// is a COUNT of no values.
 //
 // Undefined values are ignored. SUM and AVG are undefined if a value is not a number,
 // MIN and MAX if one is an array or an object.
@@ -301,8 +301,8 @@ func (t *Total) value() value.Value {
 	return value.Number(rounded(all.Parts))
 }
 
-// rounded returns the double nearest to the sum of parts that do not overlap; the even
-// one of two.
+// rounded returns the double nearest to the sum of parts that do not overlap. A tie
+// goes to the even one.
 func rounded(parts []float64) float64 {
 	i := len(parts) - 1
 	if i < 0 {
@@ -348,7 +348,7 @@ func (e *env) keeps(n int) bool {
 }
 
 // covers reports whether the query may hold that many bytes in addition to other
-// queries, and fails otherwise.
+// queries. If not, it sets the error.
 func (e *env) covers(bytes int64) bool {
 	if err := e.allowance.cover(bytes); err != nil {
 		e.fail(err)
@@ -378,7 +378,7 @@ func (a *allowance) cover(bytes int64) error {
 	return err
 }
 
-// TooMuchMemory returns the error of a query that needs more than most bytes for
+// TooMuchMemory returns the error for a query that needs more than most bytes for
 // groups, distinct rows, or a ranking.
 func TooMuchMemory(most int64) error {
 	return status.BadRequest("The query needs more memory than the %d bytes that queries may use. Filter for fewer documents, or ask for fewer rows with TOP or OFFSET LIMIT, or for fewer groups and distinct values.", most)

@@ -13,25 +13,26 @@ import (
 )
 
 // analysis checks a query against the rules of the language, as the service's planner
-// does: in its order and with its codes, places and texts. docs/planner.md has the order.
+// does: in the same order and with the same codes, positions and texts. docs/planner.md
+// has the order.
 type analysis struct {
 	text        string
 	params      map[string]value.Value
-	functions   func(name string) (Function, bool) // user-defined; nil for none at all
+	functions   func(name string) (Function, bool) // user-defined; nil if there are none
 	diagnostics []sql.Diagnostic
 	size        int                    // of diagnostics, in bytes
-	limits      []sql.Diagnostic       // what the query has too much of; reported if nothing else is
+	limits      []sql.Diagnostic       // limits that the query exceeds; reported if there is no other error
 	unknown     []sql.Diagnostic       // user-defined functions that do not exist: only a container knows
 	missing     string                 // "" when everything is executable
 	joins       int                    // JOINs so far, those of subqueries included
 	udfs        int                    // calls of user-defined functions so far
 	whole       sql.Span               // of the query
-	sorting     bool                   // the expression that is checked is a key of ORDER BY
-	filtering   bool                   // the expression that is checked is of WHERE
-	depth       int                    // of subqueries in expressions
-	keys        bool                   // the expression that is checked is a key of GROUP BY
-	several     map[*sql.Select]bool   // the queries that can have several rows for a document
-	faulty      map[*sql.CallExpr]bool // calls that are not understood
+	sorting     bool                   // checking a key of ORDER BY
+	filtering   bool                   // checking WHERE
+	depth       int                    // of subqueries in the current expression
+	keys        bool                   // checking a key of GROUP BY
+	several     map[*sql.Select]bool   // queries that can have several rows per document
+	faulty      map[*sql.CallExpr]bool // calls that failed their check
 	composed    bool                   // LET has an aggregate
 }
 
@@ -65,8 +66,8 @@ func (a *analysis) later(format string, args ...any) {
 	}
 }
 
-// check analyses the whole query. It returns the error of a query that is refused, and
-// records in the plan why partitions refuse a query that can be described.
+// check analyses the whole query. It returns the error of the planner. If the planner
+// accepts the query but partitions refuse it, check records their error in the plan.
 func (p *Plan) check(text string) error {
 	q := p.query
 	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
@@ -106,8 +107,8 @@ const (
 	expression          // in an expression
 )
 
-// query checks a query and returns its scope. First come the errors of each clause by
-// itself. Only in a query without any are the references of a grouped query checked.
+// query checks a query and returns its scope. It checks each clause separately first.
+// If all clauses are correct, it checks the references of a grouped query.
 func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer}
 	if q.Top != nil && q.Offset != nil {
@@ -140,8 +141,8 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	return s
 }
 
-// filter checks WHERE. In a subquery of an expression the planner accepts an aggregate in
-// it, which partitions refuse.
+// filter checks WHERE. In a subquery of an expression, the planner accepts an aggregate
+// in WHERE, but partitions refuse it.
 func (a *analysis) filter(q *sql.Select, s *scope, at position) {
 	if at == expression {
 		a.expr(q.Where, s)
@@ -155,13 +156,13 @@ func (a *analysis) filter(q *sql.Select, s *scope, at position) {
 	a.filtering = false
 }
 
-// inFilter returns the error of an aggregate in WHERE.
+// inFilter returns the error for an aggregate in WHERE.
 func inFilter(call *sql.CallExpr) sql.Diagnostic {
 	return sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
 }
 
-// inputsSeveral reports whether a query can have more than one row for a document,
-// according to its FROM clause.
+// inputsSeveral reports whether the FROM clause of a query can produce more than one
+// row per document.
 func (a *analysis) inputsSeveral(q *sql.Select) bool {
 	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
 		return in.In || in.Subquery != nil && a.several[in.Subquery]
@@ -212,7 +213,7 @@ func renames(in *sql.Input) bool {
 	return in.In || in.Alias != "" || !plain
 }
 
-// exceeded reports that the query has more of something than the service allows.
+// exceeded records that the query exceeds a limit of the service.
 func (a *analysis) exceeded(code, what string, limit int) {
 	a.limits = append(a.limits, sql.Diagnosticf(a.whole, code, "The SQL query exceeded the maximum number of %s. The allowed limit is %d.", what, limit))
 }
@@ -220,7 +221,7 @@ func (a *analysis) exceeded(code, what string, limit int) {
 // list checks the select list.
 func (a *analysis) list(q *sql.Select, s *scope) {
 	if q.Star && q.From == nil {
-		// The planner accepts it in a subquery.
+		// The planner accepts this in a subquery.
 		a.unknown = append(a.unknown, sql.Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
 	}
 	if q.Rank && q.Distinct {
@@ -249,12 +250,12 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 	}
 }
 
-// twice reports a name that an object has already.
+// twice reports a name that an object already has.
 func (a *analysis) twice(at sql.Span, name string) {
 	a.report(at, "SC2022", "Object creation error, property name '%s' specified more than once.", truncate(name))
 }
 
-// columnAt returns where the name of a column is.
+// columnAt returns the position of a column's name.
 func columnAt(item *sql.SelectItem) sql.Span {
 	if x, ok := item.Expr.(*sql.MemberExpr); ok && item.Alias == "" {
 		return x.NameAt
@@ -280,7 +281,7 @@ func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
 	}
 }
 
-// sortKey checks a key of ORDER BY by itself.
+// sortKey checks a single key of ORDER BY.
 func (a *analysis) sortKey(x sql.Expr, s *scope) {
 	a.sorting = true
 	a.expr(x, s)
@@ -321,8 +322,8 @@ func (a *analysis) isCount(x sql.Expr) bool {
 	return ok && n >= 0 && n <= countMax
 }
 
-// countMax is the maximum of TOP, OFFSET and LIMIT. It is larger than what clients may
-// want, because rewritten texts have sums of two.
+// countMax is the maximum of TOP, OFFSET and LIMIT. It exceeds what clients may send,
+// because rewritten texts contain sums of two such counts.
 const countMax = math.MaxUint32
 
 func (a *analysis) expr(x sql.Expr, s *scope) {
@@ -376,8 +377,8 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 	}
 }
 
-// subquery checks the query of an expression, to which the clause of the expression
-// means nothing.
+// subquery checks a query in an expression. The clause that contains the expression
+// does not affect the query.
 func (a *analysis) subquery(x *sql.Subquery, s *scope) {
 	sorting, filtering := a.sorting, a.filtering
 	a.sorting, a.filtering = false, false
@@ -395,8 +396,8 @@ func (a *analysis) cardinality(x *sql.Subquery) {
 	a.report(x.Query.At, "SC2201", "The cardinality of a scalar subquery result set cannot be greater than one.")
 }
 
-// isFixed reports whether x can be an index: a number or a string, of the text or of
-// the request.
+// isFixed reports whether x can be an index: a literal or a parameter that is a number
+// or a string.
 func (a *analysis) isFixed(x sql.Expr) bool {
 	v := value.Undefined()
 	switch x := x.(type) {
@@ -467,8 +468,8 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 	a.arguments(x, f)
 }
 
-// ofAggregate reports an aggregate of an aggregate. In a subquery of an expression
-// the planner accepts it, and partitions refuse it.
+// ofAggregate reports an aggregate of an aggregate. In a subquery of an expression, the
+// planner accepts it, but partitions refuse it.
 func (a *analysis) ofAggregate(x *sql.CallExpr) {
 	one := sql.Diagnosticf(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	if a.depth > 0 {
@@ -478,7 +479,7 @@ func (a *analysis) ofAggregate(x *sql.CallExpr) {
 	a.report(one.At, one.Code, "%s", one.Message)
 }
 
-// arity reports a wrong number of arguments. The error has the name as it is written.
+// arity reports a wrong number of arguments. The error quotes the name as written.
 func (a *analysis) arity(x *sql.CallExpr, f *function) {
 	name := truncate(x.Name)
 	if f.name == "LEFT" || f.name == "RIGHT" {
@@ -490,14 +491,14 @@ func (a *analysis) arity(x *sql.CallExpr, f *function) {
 	}
 }
 
-// takesTimespan reports whether the first of n arguments is a span of time.
+// takesTimespan reports whether the first of n arguments is a time span.
 func takesTimespan(f *function, n int) bool {
 	return n == 1 && (f.name == "NOW" || f.name == "AGO") || n == 2 && f.name == "DateTimeAdd"
 }
 
 var timespan = regexp.MustCompile(`^-?[0-9]+.`)
 
-// isTimespan reports whether x is the text of a span of time, such as 1d.
+// isTimespan reports whether x is the text of a time span, such as 1d.
 func (a *analysis) isTimespan(x sql.Expr) bool {
 	return timespan.MatchString(a.given(x).Text())
 }
@@ -513,7 +514,7 @@ func (a *analysis) given(x sql.Expr) value.Value {
 	return value.Undefined()
 }
 
-// arity says how many arguments the function has.
+// arity returns the allowed number of arguments as text.
 func (f *function) arity() string {
 	switch {
 	case f.max < 0:

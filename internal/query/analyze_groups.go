@@ -8,13 +8,14 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// ordersGroups reports whether a query with SELECT * is one of groups.
+// ordersGroups reports whether a query groups rows by its GROUP BY or ORDER BY,
+// whatever its select list.
 func ordersGroups(q *sql.Select) bool {
 	return len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
 }
 
-// groupedQuery checks the references of a grouped query: first those of ORDER BY, which
-// needs no check if it has only properties and there is no GROUP BY.
+// groupedQuery checks the references of a grouped query, first those of ORDER BY. An
+// ORDER BY of only properties, without GROUP BY, needs no check.
 func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
 	grouped := isGrouped(q) || ordersGroups(q)
 	if !grouped || q.Rank || q.From == nil && len(q.GroupBy) == 0 {
@@ -31,7 +32,7 @@ func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
 		for i := range q.OrderBy {
 			x := q.OrderBy[i].Expr
 			if element, ok := x.(*sql.IndexExpr); ok {
-				x = element.X // an element is not compared with the keys, what it is of is
+				x = element.X // compare the array with the keys, not its element
 			}
 			a.grouped(x, s, s, paths)
 		}
@@ -57,7 +58,7 @@ func groupKeys(q *sql.Select) map[string]bool {
 	return keys
 }
 
-// groupBy checks the keys of groups.
+// groupBy checks the keys of GROUP BY.
 func (a *analysis) groupBy(q *sql.Select, s *scope) {
 	a.keys = true
 	for _, x := range q.GroupBy {
@@ -72,7 +73,7 @@ func (a *analysis) groupBy(q *sql.Select, s *scope) {
 	}
 }
 
-// combined reports an aggregate or a subquery in a key of groups.
+// combined reports an aggregate or a subquery in a key of GROUP BY.
 func (a *analysis) combined(at sql.Span) {
 	a.report(at, "SC2111", "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.")
 }
@@ -125,7 +126,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 		a.grouped(y.In, s, here.with(y.Name), keys)
 		return
 	case *sql.IndexExpr:
-		a.grouped(y.X, s, here, keys) // an element is what it is of
+		a.grouped(y.X, s, here, keys) // check the array, not its element
 		return
 	case *sql.Ident, *sql.MemberExpr:
 		root, inKey := pathRoot(x, keys)
@@ -158,8 +159,8 @@ func inner(here, s *scope, name string) bool {
 	return number && !s.has(name)
 }
 
-// groupedIn checks a subquery of a grouped query. Without an error its own aggregates
-// make one row of several.
+// groupedIn checks a subquery of a grouped query. If there are no errors so far, its
+// own aggregates reduce several rows to one.
 func (a *analysis) groupedIn(x *sql.Subquery, s, outer *scope, keys map[string]bool) {
 	sorting := a.sorting
 	a.sorting = false
@@ -219,8 +220,8 @@ func (a *analysis) groupedInput(in *sql.Input, s, here *scope, keys map[string]b
 	a.grouped(in.Collection, s, here, properties)
 }
 
-// lost reports the aliases of s in the aggregates of a subquery that groups its own
-// rows: the planner does not find them.
+// lost reports aliases of s in the aggregates of a subquery that groups its own rows.
+// The planner does not find such aliases.
 func (a *analysis) lost(x sql.Expr, s, here *scope) {
 	for call := range aggregatesIn(x) {
 		for _, arg := range call.Args {
@@ -252,7 +253,7 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 }
 
 // order checks that the keys of ORDER BY are places in documents. This error has a form
-// of its own, and a query with another error does not have it.
+// of its own, and is returned only if the query has no other error.
 func (a *analysis) order(q *sql.Select) error {
 	if q.Rank || q.From == nil || isGrouped(q) && len(q.GroupBy) == 0 {
 		return nil
@@ -323,8 +324,8 @@ func columnIsPlace(name string, steps []string, from *sql.From) bool {
 	return at >= 0 && memberIsPlace(inner.Items[at].Expr, steps[:len(steps)-1], inner)
 }
 
-// memberIsPlace reports whether steps after an expression, the last of them first, lead to
-// a place in documents. Aggregates that always have a value pass for one.
+// memberIsPlace reports whether steps after an expression, the last of them first, lead
+// to a place in documents. Aggregates that always have a value count as places.
 func memberIsPlace(x sql.Expr, steps []string, q *sql.Select) bool {
 	if o, ok := x.(*sql.ObjectLiteral); ok && len(steps) > 0 {
 		at := slices.IndexFunc(o.Members, func(m sql.Property) bool { return m.Name == steps[len(steps)-1] })
@@ -333,8 +334,8 @@ func memberIsPlace(x sql.Expr, steps []string, q *sql.Select) bool {
 	return sortable(x, q)
 }
 
-// correlatedOrder returns the error with which partitions refuse an ORDER BY of
-// something else than documents, places in them and groups, which the planner accepts.
+// correlatedOrder returns the error of partitions for an ORDER BY of anything other
+// than documents, places in them and groups. The planner accepts such a query.
 func (p *Plan) correlatedOrder(s *scope) error {
 	q := p.query
 	if q.From == nil || q.Rank || isGrouped(q) {

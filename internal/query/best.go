@@ -37,9 +37,9 @@ func (r *run) searchAccess(ctx context.Context, src Source) (index.Expr, error) 
 	return p.accessing, err
 }
 
-// best returns the rows of the page only from the documents with the best scores, and
-// from the latest ones with a score of zero. It returns nil if that seems to save
-// nothing, or does not fill the page.
+// best makes the page from only the documents with the best scores and the latest
+// documents with a score of zero. It returns nil if it expects to save nothing, or if
+// these documents do not fill the page.
 func (r *run) best(ctx context.Context, src Source, candidates index.Expr) (*rowHeap, error) {
 	access, wanted := r.plan.order.best, r.rowsMax()
 	indexed, ok := src.(Indexed)

@@ -55,7 +55,8 @@ func (c code) truth() func(e *env) truth {
 	return func(e *env) truth { return truthIn(eval(e)) }
 }
 
-// compilation is the shared state of the compilers of one plan: what they have spent.
+// compilation is the state that the compilers of one plan share: the work and memory
+// used so far.
 type compilation struct {
 	folding *env  // evaluates constants
 	looks   int   // its work, in units of workCheck
@@ -68,15 +69,15 @@ func newCompilation() *compilation {
 	return &compilation{folding: newEnv(), regexes: regexes{known: map[[2]string]knownRegex{}}}
 }
 
-// Limits of folding. A text could demand much memory, and a plan is kept.
+// Limits of folding. A short text could demand much memory, and plans are cached.
 const (
 	foldMax  = 4 << 10 // bytes of a string
 	foldsMax = 4 << 20 // bytes of all constants of a plan
 )
 
-// fold replaces an expression whose operands are all constant by its value. An error
-// now is left to the evaluation of each document, so that a query without documents is
-// answered.
+// fold replaces an expression by its value if all operands are constant. If folding
+// fails, it keeps the expression: the error appears when a document is evaluated, so a
+// query without documents succeeds.
 func (c *compiler) fold(x code, parts ...code) code {
 	for _, part := range parts {
 		if !part.con {
@@ -118,12 +119,12 @@ type compiler struct {
 	locals   int
 	done     map[sql.Expr]code // expressions compiled so far; filters are examined repeatedly
 
-	functions func(name string) (Function, bool) // user-defined; nil for none at all
-	scripted  bool                               // some expression calls one
-	called    map[string]int                     // the places of those calls by their texts
+	functions func(name string) (Function, bool) // user-defined; nil if there are none
+	scripted  bool                               // an expression calls one
+	called    map[string]int                     // the index of each such call, by its text
 
-	whole       bool       // some expression reads the whole document
-	system      bool       // some expression reads a system property
+	whole       bool       // an expression reads the whole document
+	system      bool       // an expression reads a system property
 	only        value.Path // the place whose value is in register 0; see tester
 	asked       *scope     // of the expression that onlyPlace examines
 	compilation *compilation
@@ -399,8 +400,8 @@ func (c *compiler) compare(left, right code, op string) code {
 	}), left, right)
 }
 
-// logic compiles a chain. A value that decides the chain decides it whatever the other
-// terms are, even if they are undefined.
+// logic compiles a chain. One deciding value, false for AND and true for OR, decides
+// the chain even if other terms are undefined.
 func (c *compiler) logic(x *sql.LogicalExpr) code {
 	decides := no
 	if x.Or {
@@ -483,8 +484,7 @@ func (c *compiler) between(x *sql.BetweenExpr) code {
 // comparisons.
 const inSetMin = 8
 
-// in compiles IN, to which an undefined member of the list is like any other value that
-// is not equal.
+// in compiles IN. An undefined member of the list counts as unequal to every value.
 func (c *compiler) in(x *sql.InExpr) code {
 	v := c.expr(x.X)
 	parts := []code{v}
@@ -656,7 +656,7 @@ func makeArray(e *env, evals []func(e *env) value.Value) value.Value {
 	return e.literal(value.Array(items), len(evals)*valueSize, before)
 }
 
-// literal ends an array or object that takes that many bytes in addition to its parts.
+// literal finishes an array or object. size is its memory in bytes without its parts.
 func (e *env) literal(v value.Value, size int, before int64) value.Value {
 	e.release(v, before)
 	if e.err != nil {

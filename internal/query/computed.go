@@ -31,11 +31,11 @@ type computedProperty struct {
 // computedMax is the maximum number of computed properties of a container.
 const computedMax = 20
 
-// CompileComputed checks and compiles computed properties; for none it returns nil.
-// Each is SELECT VALUE of an expression FROM one name, without other clauses,
-// subqueries, aggregates, user-defined or spatial functions, or functions whose result
-// varies. It must not refer to another computed property. The error is a BadRequest
-// that names the property.
+// CompileComputed checks and compiles computed properties. It returns nil for an empty
+// list. Each property is SELECT VALUE of an expression FROM one name, without other
+// clauses, subqueries, aggregates, user-defined or spatial functions, or functions
+// whose result varies. It must not refer to another computed property. The error is a
+// BadRequest that names the property.
 func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Features are what a client must be able to do to merge the partitions of a query.
-// They are also what a gateway refuses to do.
+// Features are the capabilities that a client needs to merge the results of partitions.
+// A gateway refuses a query that needs any of them.
 type Features uint
 
 // The features that plans can need.
@@ -150,9 +150,9 @@ func aggregateFeatures(x sql.Expr, place Features) Features {
 	return f
 }
 
-// Describable returns the BadRequest for a query that the service's planner refuses and
-// partitions answer, otherwise nil: one that selects an expression of aggregates from
-// more than one key.
+// Describable returns a BadRequest if the service's planner refuses a query that
+// partitions answer, otherwise nil. Such a query selects an expression of aggregates
+// and reads more than one key.
 func (p *Plan) Describable(d partitionkey.Definition) error {
 	if p.query.Rank || p.alone(p.keyRanges(d)) {
 		return nil
@@ -165,8 +165,8 @@ func (p *Plan) Describable(d partitionkey.Definition) error {
 // the key space to visit. Call [Plan.Describable] first.
 func (p *Plan) Describe(d partitionkey.Definition) value.Value { return p.describe(d, false) }
 
-// DescribeKey is [Plan.Describe] for a request that names a whole key, to whose only
-// partition OFFSET LIMIT can be left.
+// DescribeKey is [Plan.Describe] for a request that names a whole key. The only
+// partition of that key can apply OFFSET LIMIT.
 func (p *Plan) DescribeKey(d partitionkey.Definition) value.Value { return p.describe(d, true) }
 
 func (p *Plan) describe(d partitionkey.Definition, single bool) value.Value {
@@ -247,10 +247,10 @@ func count(n int64) value.Value {
 	return value.Int(n)
 }
 
-// describeRanges writes ranges in the form of the protocol: a whole key as a point, the
-// prefix of a hierarchical key as the range from itself to itself with FF, both with
-// both ends included. No range, and that of a query without FROM, is the point at the
-// minimum, or for hierarchical keys the empty prefix.
+// describeRanges writes ranges in the form of the protocol. A whole key is a point. The
+// prefix of a hierarchical key is the range from the prefix to the prefix followed by
+// FF. Both include both ends. An empty list, and a query without FROM, is the point at
+// the minimum, or the empty prefix for hierarchical keys.
 func describeRanges(d partitionkey.Definition, list []keyRange) value.Value {
 	if len(list) == 0 || len(list) == 1 && list[0].exact && list[0].point == partitionkey.MinEPK {
 		list = []keyRange{{exact: true, prefix: d.Kind == partitionkey.KindMultiHash}}

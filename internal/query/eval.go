@@ -104,8 +104,7 @@ type env struct {
 // newEnv returns an env for constants.
 func newEnv() *env { return &env{places: new(value.Locator), folds: true} }
 
-// env returns the env of one run. Inputs that make many rows of one document check
-// ctx.
+// env returns the env of one run. Inputs that make many rows of one document check ctx.
 func (p *Plan) env(ctx context.Context, now time.Time) env {
 	left := env{cells: make([]value.Located, p.places.Len())}
 	if p.locals > 0 {
@@ -114,7 +113,7 @@ func (p *Plan) env(ctx context.Context, now time.Time) env {
 	return p.renew(ctx, &left, now)
 }
 
-// renew is env with the memory of a previous run of the plan.
+// renew is env, but reuses the memory of a previous run of the plan.
 func (p *Plan) renew(ctx context.Context, left *env, now time.Time) env {
 	return env{now: now, places: &p.places, cells: left.cells, locals: left.locals, layout: left.layout, ctx: ctx}
 }
@@ -143,7 +142,8 @@ func (e *env) fail(err error) {
 }
 
 // Limits on the number of rows that the inputs of a query, including those of
-// subqueries, make of one document. A join of ten arrays would otherwise not end.
+// subqueries, make of one document. Without them a join of ten arrays would run
+// practically forever.
 const (
 	stepsMax   = 5_000_000
 	stepsCheck = 1 << 10 // steps between two checks of the context
@@ -176,8 +176,8 @@ func (e *env) check() {
 // million.
 const (
 	workCheck = 1 << 16 // units of work between two checks of the context
-	workFold  = 16      // multiple of that after which folding leaves a constant to the run
-	workFolds = 64      // multiple of that for all constants of a plan
+	workFold  = 16      // multiple of workCheck after which folding leaves a constant to the run
+	workFolds = 64      // multiple of workCheck for all constants of a plan
 	workDeep  = 1 << 13 // work of comparing two arrays or objects, whatever their elements
 
 	longText = 1 << 10 // bytes of a text from which reading it counts as work
@@ -292,11 +292,11 @@ const (
 	memberSize = int(unsafe.Sizeof(value.Member{}))
 )
 
-// take computes a value that waits for others: an argument, an operand, a part of a
-// literal. It adds the memory that was allocated for the value to e.memory. The caller
-// saves e.memory before and restores it when the values are no longer used. Parts of
-// the document, constants and registers do not count. The value is undefined if the
-// query exceeds its memory.
+// take computes a value that is kept while other values are computed: an argument, an
+// operand, a part of a literal. It adds the memory allocated for the value to e.memory.
+// The caller saves e.memory before and restores it when the values are no longer used.
+// Parts of the document, constants and registers do not count. The value is undefined
+// if the query exceeds its memory.
 func (e *env) take(eval func(e *env) value.Value) value.Value {
 	e.fresh = 0
 	v := eval(e)

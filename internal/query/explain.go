@@ -145,7 +145,7 @@ func explainLookups(list []lookup) *Step {
 	return step
 }
 
-// walkText names the terms that a plan can follow.
+// walkText describes the terms that a plan can follow.
 func walkText(o index.Order) string {
 	text := o.Span.Label
 	if o.Composite != nil {
@@ -164,7 +164,7 @@ func (p *Plan) explainFilter(step *Step) *Step {
 	return on("filter", p.query.Where.String(), step)
 }
 
-// explainDocuments returns where documents come from.
+// explainDocuments returns the step that provides documents.
 func (p *Plan) explainDocuments() *Step {
 	switch {
 	case p.query.From == nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// scope is what names mean in one query: the aliases of its inputs and, outside it,
-// those of the enclosing queries. A LET has a scope for its expression.
+// scope holds the meaning of names in one query: the aliases of its inputs and, through
+// outer, those of the enclosing queries. A LET has a scope for its expression.
 type scope struct {
 	outer  *scope
 	names  map[string]alias // nil before the first name
@@ -18,9 +18,9 @@ type scope struct {
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
-// alias is what the name of an input or of a LET means.
+// alias is the meaning of the name of an input or a LET.
 type alias struct {
-	input int          // the place of the input in its query
+	input int          // the index of the input in its query
 	local int          // the register of the value; -1 if the value is at place in the document
 	place value.Path   // with a register: where the index has the value
 	found bool         // place is known
@@ -91,9 +91,9 @@ func (s *scope) define(name string, a alias) {
 	s.names[name] = a
 }
 
-// element returns a step to any element of an array. It denotes the same element
-// wherever it occurs, and a different one from that of any other call. Only the index
-// has such places.
+// element returns a step to any element of an array. The step denotes the same element
+// wherever it occurs; each call returns a step to another element. Only places in the
+// index contain such steps.
 func (c *compiler) element() value.Step {
 	c.stepped++
 	return value.Step{Index: -c.stepped, IsIndex: true}
@@ -337,10 +337,10 @@ func namesContainer(q *sql.Select) bool {
 	return false
 }
 
-// compileRows compiles FROM and WHERE of the plan's query, whose scope becomes that of
-// c, and what they say to the index and to routing.
+// compileRows compiles FROM and WHERE of the plan's query, and the predicates that they
+// provide to the index and to routing. The scope of that query becomes the scope of c.
 //
-// A query over the rows of another plan has that plan's routing, and uses no index.
+// A query over the rows of another plan uses the routing of that plan and no index.
 func (p *Plan) compileRows(c *compiler, ix *index.Index) {
 	q := p.query
 	p.loop = c.loop(q, true)

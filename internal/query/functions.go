@@ -20,7 +20,7 @@ type function struct {
 	bind func(b binding) runner
 
 	// direct returns an evaluation of one call that reads places of the document as
-	// text. Nil, also as a result, leaves the call to run.
+	// text. If direct is nil or returns nil, run evaluates the call.
 	direct func(b binding) func(e *env) value.Value
 
 	aggregate bool
@@ -70,8 +70,8 @@ func (b binding) property(i int) (index.Path, bool) {
 	return b.path(b.args[i])
 }
 
-// functions are the functions by name in upper case, with all spellings that the
-// service accepts.
+// functions maps upper-case names, in all spellings that the service accepts, to
+// functions.
 var functions = makeFunctions()
 
 // numberNames are the identifiers that denote numbers unless they are aliases.

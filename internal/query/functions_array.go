@@ -223,9 +223,9 @@ func median(list []value.Value) value.Value {
 	return average(list[n/2-1 : n/2+1])
 }
 
-// extreme returns ARRAY_MIN for -1 and ARRAY_MAX for 1. Unlike elsewhere, NaN is greater
-// than every other number. Of equal elements, which may be 0 and -0, it returns the last
-// one and the first one.
+// extreme returns ARRAY_MIN for -1 and ARRAY_MAX for 1. Unlike elsewhere, NaN is
+// greater than every other number. Of equal elements, such as 0 and -0, ARRAY_MIN
+// returns the last and ARRAY_MAX the first.
 func extreme(sign int) func(*env, []value.Value) value.Value {
 	return func(_ *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray {
@@ -289,8 +289,8 @@ func onSets(f func(e *env, a, b []value.Value) value.Value) func(*env, []value.V
 	}
 }
 
-// intersection returns the elements of a that b has, too, in the order of a; but b as it
-// is, as in the service, if those are all of b and not all of a.
+// intersection returns the elements of a that are also in b, in the order of a. As in
+// the service, if these are all of b but not all of a, it returns b unchanged.
 func intersection(e *env, a, b []value.Value) value.Value {
 	in := e.keySet(b)
 	both := e.distinct(a, func(key string) bool { return in[key] })
@@ -300,7 +300,7 @@ func intersection(e *env, a, b []value.Value) value.Value {
 	return value.Array(both)
 }
 
-// keySet returns the keys of items, except those that equal nothing.
+// keySet returns the keys of items, except items that equal nothing, such as NaN.
 func (e *env) keySet(items []value.Value) map[string]bool {
 	set := make(map[string]bool, len(items))
 	for _, item := range items {

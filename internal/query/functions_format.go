@@ -10,7 +10,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// dateTimeFormat writes a time by a text of specifiers, in UTC. The service has these:
+// dateTimeFormat writes a time in UTC according to a format. These are the specifiers
+// of the service:
 //
 //	y yy yyyy       year; for less than four letters, within the century
 //	M MM d dd       month, day of the month
@@ -20,9 +21,9 @@ import (
 //	tt              AM or PM
 //	\x              copied
 //
-// A longer specifier is like the longest one of its letter, and one letter gives a number
-// without leading zeros. All other characters are copied. An empty format and a backslash
-// at the end make the result undefined.
+// A longer specifier acts like the longest one of its letter. A single letter writes a
+// number without leading zeros. All other characters are copied. An empty format and a
+// backslash at the end make the result undefined.
 func dateTimeFormat(e *env, args []value.Value) value.Value {
 	t, ok := parseDateTime(args[0])
 	if !ok || args[1].Kind() != value.KindString || args[1].Len() == 0 {

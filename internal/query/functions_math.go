@@ -124,8 +124,8 @@ func sign(_ *env, args []value.Value) value.Value {
 	return value.Int(0)
 }
 
-// logarithm divides natural logarithms for a base, except for 2 and 10, where the
-// results for powers must be integers.
+// logarithm divides natural logarithms, except for the bases 2 and 10: there the
+// logarithm of a power of the base must be an integer.
 func logarithm(_ *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindNumber {
 		return value.Undefined()
@@ -147,8 +147,8 @@ func logarithm(_ *env, args []value.Value) value.Value {
 	}
 }
 
-// The logarithms of Go are wrong for denormal numbers, which are multiplied by a power of
-// two before.
+// Go's logarithms are wrong for denormal numbers, so these are multiplied by a power of
+// two first.
 const (
 	normalMin   = 0x1p-1022
 	denormal    = 0x1p54
@@ -162,7 +162,7 @@ func ln(x float64) float64 {
 	return math.Log(x)
 }
 
-// power multiplies denormal numbers, because it computes with their logarithms.
+// power scales denormal numbers, because it computes with their logarithms.
 func power(x, y float64) float64 {
 	if x > 0 && x < normalMin {
 		return math.Pow(x*denormal, y) * math.Pow(denormal, -y)

@@ -15,8 +15,8 @@ func otherFunctions() []function {
 	}
 }
 
-// documentID is the number of a document, which is in the second half of its resource
-// id: in the sample of the documentation, the number 13 at the end of _rid.
+// documentID returns the number of a document, which is the second half of its resource
+// ID. In the sample of the documentation it is 13, the number at the end of _rid.
 func documentID(_ *env, args []value.Value) value.Value {
 	rid, err := resource.ParseRID(args[0].Get("_rid").Text())
 	if err != nil || !rid.IsDocument() {

@@ -5,9 +5,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// spatialFunctions are functions of GeoJSON values. An invalid geometry makes them
-// undefined, except for the two that test validity, to which an undefined value is
-// invalid as well. They need no index.
+// spatialFunctions are functions of GeoJSON values. An invalid geometry makes the
+// result undefined, except for the two functions that test validity. To these, an
+// undefined value is invalid too. Spatial functions need no index.
 func spatialFunctions() []function {
 	return []function{
 		spatial("ST_DISTANCE", 2, func(s []geo.Shape) value.Value {

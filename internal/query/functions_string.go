@@ -72,9 +72,9 @@ func stringFunctions() []function {
 	return list
 }
 
-// lower and upper change the case of single characters, and only between the two of a
-// pair: a character whose counterpart has another counterpart, such as İ and ǅ, has no
-// pair.
+// lower and upper change the case of single characters, but only if both characters map
+// to each other. İ and ǅ stay unchanged because their counterparts map to other
+// characters.
 func lower(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
@@ -240,8 +240,8 @@ func offset(s string, n int64) int {
 	return len(s)
 }
 
-// sub returns length characters from start, both limited to the string. Nothing starts
-// before the string.
+// sub returns at most length characters from start. It returns an empty string if start
+// is negative.
 func sub(s, start, length value.Value) value.Value {
 	from, okFrom := start.Integer()
 	n, okN := length.Integer()
@@ -283,8 +283,8 @@ func right(_ *env, args []value.Value) value.Value {
 	return value.String(s[offset(s, int64(utf8.RuneCountInString(s))-max(n, 0)):])
 }
 
-// indexOf begins at a position, of which the service keeps 32 bits. Outside the string,
-// nothing is found.
+// indexOf begins at a position, which the service truncates to 32 bits. It finds
+// nothing from a position outside the string.
 func indexOf(_ *env, args []value.Value) value.Value {
 	from := int64(0)
 	ok := texts(args[:2])
@@ -307,9 +307,9 @@ func indexOf(_ *env, args []value.Value) value.Value {
 	return value.Int(int64(utf8.RuneCountInString(s[:start+i])))
 }
 
-// lastIndexOf searches backwards from a position, which is that of the last character
-// unless it is given and defined: a match ends there or before. Outside the string,
-// nothing is found. The service keeps 32 bits of the position.
+// lastIndexOf searches backwards from a position: a match ends there or before. The
+// default, also for an undefined position, is the last character. It finds nothing from
+// a position outside the string. The service truncates the position to 32 bits.
 func lastIndexOf(_ *env, args []value.Value) value.Value {
 	if !texts(args[:2]) {
 		return value.Undefined()
@@ -351,7 +351,7 @@ func replace(e *env, args []value.Value) value.Value {
 }
 
 // replicateMax is the maximum length of the result of REPLICATE, in characters. The
-// documentation says 10,000, and the service takes this one.
+// documentation says 10,000, but the service accepts 100,000.
 const replicateMax = 100_000
 
 func replicate(_ *env, args []value.Value) value.Value {
@@ -378,7 +378,7 @@ func toString(e *env, args []value.Value) value.Value {
 		return value.Undefined()
 	}
 	if v.Signed() == 0 && math.Signbit(v.Signed()) {
-		return value.String("-0") // It has a sign in the text of an array no longer.
+		return value.String("-0") // Unlike here, the text of an array writes -0 without a sign.
 	}
 	return value.String(string(v.AppendText(nil)))
 }

@@ -104,11 +104,11 @@ func parseDateTime(v value.Value) (time.Time, bool) {
 	return t, ok && t.Year() >= yearMin && t.Year() <= yearMax
 }
 
-// offsetMax is the greatest distance of a clock from UTC.
+// offsetMax is the maximum offset from UTC.
 const offsetMax = 14 * time.Hour
 
 // parseOffset parses the end of a date and time: nothing, Z, or hours and minutes east
-// of Greenwich, such as +02:00, +0200 or +02. A blank may be before the sign.
+// of Greenwich, such as +02:00, +0200 or +02. A blank may precede the sign.
 func parseOffset(s string) (east time.Duration, ok bool) {
 	if s == "" || s == "Z" {
 		return 0, true
@@ -243,8 +243,8 @@ func dateTimeAdd(_ *env, args []value.Value) value.Value {
 	return addPart(t, part, n)
 }
 
-// span returns the part of a date and the number of such parts that one argument, such
-// as "1d", or two say.
+// span returns a part of a date and a number of such parts, from one argument such as
+// "1d" or from two.
 func span(args []value.Value) (part string, n int64, ok bool) {
 	if len(args) == 2 {
 		n, ok = args[1].Integer()
@@ -256,7 +256,8 @@ func span(args []value.Value) (part string, n int64, ok bool) {
 	return partName(value.String(text[digits:])), n, err == nil
 }
 
-// shifted returns NOW, or AGO for a sign of -1: the current time and a span of time.
+// shifted returns NOW, or AGO if sign is -1: the current time plus or minus a time
+// span.
 func shifted(sign int64) runner {
 	return func(e *env, args []value.Value) value.Value {
 		if len(args) == 0 {
@@ -353,8 +354,8 @@ func dateTimeFromParts(_ *env, args []value.Value) value.Value {
 	return dateTime(t)
 }
 
-// dateTimeBin rounds down to a multiple of a span, counted from an origin. The text of
-// the origin itself is the result for the same time. As in the service, a fraction of
+// dateTimeBin rounds down to a multiple of a span, counted from an origin. If the time
+// equals the origin, the result is the text of the origin. As in the service, a fraction of
 // nanoseconds is dropped, an integer span wraps around at the end of 64 bits, and the
 // multiple of any other one is computed in floating point.
 func dateTimeBin(_ *env, args []value.Value) value.Value {
@@ -398,11 +399,11 @@ func dateTimeBin(_ *env, args []value.Value) value.Value {
 	return dateTime(fromTicks(ticksOf(origin) + int64Of(float64(multiple)*span)))
 }
 
-// binTicks returns the multiple of a span before a number of ticks passed since the
-// origin.
+// binTicks returns the last multiple of a span at or before passed, a number of ticks
+// since the origin.
 func binTicks(origin time.Time, passed, span int64) value.Value {
 	if span == 0 || span == -1 {
-		return value.Undefined() // The service fails.
+		return value.Undefined() // the service returns an error
 	}
 	rest := passed % span
 	if passed < 0 && rest != 0 {

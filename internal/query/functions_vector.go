@@ -61,8 +61,8 @@ func vectorDistance(f func(m vector.Metric, score float64) float64) func(b bindi
 	}
 }
 
-// storedVector returns the same function for a stored vector and a constant one, with
-// constant options. It parses the constant once and reads the stored vector as text.
+// storedVector is [vectorDistance] for a stored vector and a constant one with constant
+// options. It parses the constant once and reads the stored vector as text.
 func storedVector(f func(m vector.Metric, score float64) float64) func(b binding) func(e *env) value.Value {
 	return func(b binding) func(e *env) value.Value {
 		place, constant := b.parts[0], b.parts[1]

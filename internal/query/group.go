@@ -129,9 +129,9 @@ func (g *grouping) addCalls(c *compiler, q *sql.Select) {
 	}
 }
 
-// keyOrder returns the keys of groups, each once, those of an ORDER BY first and in
-// its order. The ORDER BY of combined rows may name a part of a key, which is a key that
-// makes no more groups. It returns false if the ORDER BY names something else.
+// keyOrder returns the distinct keys of groups, those of ORDER BY first and in its
+// order. The ORDER BY of combined rows may name a part of a key; as a key of its own it
+// adds no groups. all is false if ORDER BY names anything else.
 func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr, combined bool) (sorts []sql.OrderByItem, all bool) {
 	rest := map[string]bool{}
 	for _, x := range exprs {
@@ -168,7 +168,7 @@ func (g *grouping) appendKey(dst []byte, e *env) []byte {
 		if g.sorted {
 			dst = value.AppendOrderKey(dst, v)
 		}
-		if !g.sorted || v.Kind() >= value.KindArray { // Equal hashes make no group.
+		if !g.sorted || v.Kind() >= value.KindArray { // equal hashes do not imply equal values
 			dst = value.AppendKey(dst, v)
 		}
 		if k.invert {
@@ -250,8 +250,8 @@ func (to *Group) merge(e *env, from *Group) {
 	}
 }
 
-// represents reports whether a group shows a instead of its equal b. Objects are equal
-// whatever the order of their members, and a group shows the same one however its
+// represents reports whether a group shows a rather than b, which is equal to a. Equal
+// objects can differ in the order of their members; the choice does not depend on how
 // documents are distributed.
 func represents(a, b value.Value) bool {
 	return b.Kind() >= value.KindArray && a.JSON() < b.JSON()

@@ -130,9 +130,9 @@ func (p *Plan) componentText(r ranking, i int) *sql.Select {
 	return &q
 }
 
-// Buffered reports whether the plan is of a text that [Plan.Describe] returns for rows in
-// the order of a score. Clients read all of its rows before they use one, and one SDK
-// reads only the first page.
+// Buffered reports whether the text of the plan is one that [Plan.Describe] returns for
+// rows in the order of a score. Clients read all of its rows before they use one, and
+// one SDK reads only the first page.
 func (p *Plan) Buffered() bool {
 	q := p.query
 	return len(q.Items) == 3 && q.Items[1].Alias == "orderByItems" && q.Items[2].Alias == "payload" &&

@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// IndexUse is which indexes a plan uses, and which others could reduce its cost. It
-// depends only on the plan and the policy, not on the documents.
+// IndexUse lists the indexes that a plan uses, and others that could reduce its cost.
+// It depends only on the plan and the policy, not on the documents.
 type IndexUse struct {
 	Single             []string   // paths of used indexes as in a policy, such as /a/?
 	Composite          [][]string // used composite indexes by their properties, such as /a ASC
@@ -27,8 +27,8 @@ func (u IndexUse) Value() value.Value {
 	})
 }
 
-// indexLists writes indexes. Indexes that do not exist have a text about their
-// benefit.
+// indexLists writes indexes. For an index that does not exist it adds a text about the
+// benefit of the index.
 func indexLists(single []string, composite [][]string, potential bool) value.Value {
 	entry := func(name string, spec value.Value) value.Value {
 		members := []value.Member{{Name: name, Value: spec}}
@@ -50,13 +50,13 @@ func indexLists(single []string, composite [][]string, potential bool) value.Val
 	})
 }
 
-// Indexes returns which indexes the plan uses. Documents without a policy have
-// none.
+// Indexes returns the indexes that the plan uses. It returns none for documents without
+// a policy.
 //
-// The lists are those of the service: its client for .NET has 47 queries with the metrics
-// of the service as a test. The indexes of the filter come first, the last condition
-// before the others. The index of ORDER BY, and those of the keys of groups, are not used
-// if conditions on other paths are, unless a composite index is recommended for ORDER BY.
+// The lists match those of the service: the tests of its .NET client contain 47 queries
+// with the metrics of the service. The indexes of the filter come first, from the last
+// condition to the first. The index of ORDER BY and those of group keys are not used if
+// conditions on other paths are, unless a composite index is recommended for ORDER BY.
 func (p *Plan) Indexes() IndexUse {
 	var u IndexUse
 	ix := p.with.ix
@@ -153,10 +153,10 @@ func policyPath(label string) string {
 	return "/" + path + "/?"
 }
 
-// potential records the composite index of the properties that the filter determines,
-// followed by those of the order that it leaves open, or else by one that the filter
-// bounds. Properties that it determines need none by themselves, unless they are the keys
-// of groups.
+// potential records a composite index. It starts with the properties that the filter
+// fixes to one value. The remaining properties of the order follow, or else one that
+// the filter bounds. Properties with a fixed value need no composite index by
+// themselves, unless they are the keys of groups.
 func (u *IndexUse) potential(p *Plan, keys []index.SortKey) {
 	var fixed, bounded []string
 	for _, term := range p.where.terms() {

@@ -8,8 +8,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// kinds is a set of what an expression can be, whatever the document: an
-// overestimate, by the types of its parts.
+// kinds is the set of kinds that an expression can have in any document. It is an
+// overestimate, derived from the types of its parts.
 type kinds uint8
 
 const (
@@ -72,7 +72,7 @@ func (k kinds) only(operand, result kinds) kinds {
 	return out
 }
 
-// kinds returns what x can be in the current scope.
+// kinds returns the kinds of x in the current scope.
 func (c *compiler) kinds(x sql.Expr) kinds {
 	if part := c.expr(x); part.con {
 		return kindsOf(part.v)
@@ -131,7 +131,7 @@ func (c *compiler) kinds(x sql.Expr) kinds {
 	return mayAny
 }
 
-// subqueryKinds returns what a subquery can be, without its columns.
+// subqueryKinds returns the kinds of a subquery, without its columns.
 func (c *compiler) subqueryKinds(x *sql.Subquery) kinds {
 	switch x.Kind {
 	case sql.SubqueryExists, sql.SubqueryAll:
@@ -235,8 +235,8 @@ func (c *compiler) logicKinds(x *sql.LogicalExpr) kinds {
 	return out
 }
 
-// callKinds returns what a call can be. Of a function that is not listed nothing is
-// known.
+// callKinds returns the kinds of a call. A function that is not listed can return any
+// kind.
 func (c *compiler) callKinds(x *sql.CallExpr) kinds {
 	if x.UDF {
 		return mayAny
@@ -286,8 +286,8 @@ func (c *compiler) callKinds(x *sql.CallExpr) kinds {
 	return s.result
 }
 
-// contradicts reports whether two conditions of a conjunction want different values in
-// one place.
+// contradicts reports whether two conditions of a conjunction require different values
+// at one place.
 func (p predicate) contradicts() bool {
 	if p.op != opAnd {
 		return false
@@ -304,9 +304,9 @@ func (p predicate) contradicts() bool {
 	return false
 }
 
-// valueless reports whether the VALUE of the query cannot be defined, or all that the
-// query does is count what does not exist. It is called after everything else is compiled,
-// because groups replace expressions.
+// valueless reports whether the VALUE of the query is always undefined, or the query
+// only counts values that are never defined or never true. It runs after everything
+// else is compiled, because groups replace expressions.
 func (p *Plan) valueless(c *compiler) bool {
 	q := p.query
 	if !isGrouped(q) && p.group != nil && q.Value != nil {

@@ -98,10 +98,9 @@ func compileSet(text string) (set patternPart, size int) {
 	return set, end + 2
 }
 
-// match reports whether the whole of s matches the pattern. On a mismatch it returns
-// to the last % and extends it by one character. Earlier ones need no backtracking, so
-// the time is at most the product of both lengths. It returns false if the query ends
-// meanwhile.
+// match reports whether the whole of s matches the pattern. On a mismatch it returns to
+// the last % and extends it by one character. Earlier ones need no backtracking, so the
+// time is at most the product of both lengths. It returns false if the run ends first.
 func (p pattern) match(e *env, s string) bool {
 	i, at := 0, 0
 	runPart, runAt := -1, 0

@@ -12,9 +12,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// lookup is how the index answers a grouping, or some of its aggregates, instead of
-// the documents. A row then depends only on the value at one place, and a term has a
-// number of documents.
+// lookup is a way to answer a grouping, or some of its aggregates, from the index
+// instead of the documents. It requires that a row depends only on the value at one
+// place; the index knows the number of documents of each term.
 type lookup struct {
 	way   lookupWay
 	calls []int // the aggregates that it answers alone; nil for all of a grouping that has keys, or a filter to evaluate
@@ -212,8 +212,8 @@ func (s *groupSet) look(ctx context.Context, src Source) (done bool, err error) 
 	return true, nil
 }
 
-// pays reports whether a lookup seems cheaper than reading documents: it passes each
-// term, and if few documents qualify, most terms are of others.
+// pays reports whether a lookup seems cheaper than reading documents. A lookup visits
+// every term; if few documents qualify, most terms belong to other documents.
 func (s *groupSet) pays(ctx context.Context, src Indexed, l *lookup) (bool, error) {
 	if l.way == byCount || l.access.Op == index.All {
 		return true, nil

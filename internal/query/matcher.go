@@ -9,8 +9,8 @@ import (
 )
 
 // Matcher decides from the bytes of a document, without the index, whether the document
-// satisfies an index expression. It gives the answer of the index: for a term that does
-// not determine its value it returns true where the index has the document.
+// satisfies an index expression. It answers as the index does: for a term that does not
+// determine its value it returns true if the index has the document there.
 //
 // For a document in memory this is cheaper than reading the posting lists of an
 // expression that many documents of a partition satisfy. One goroutine uses a Matcher.
@@ -33,10 +33,11 @@ type matchNode struct {
 // matcherMax is the maximum number of leaves of a Matcher. Above it the lists are cheaper.
 const matcherMax = 64
 
-// Matchable reports whether [NewMatcher] has a Matcher for an expression of the index, and how
-// many leaves the expression has then. It allocates nothing, so callers can compare
-// costs without creating a Matcher. An expression with a part that needs more than the
-// value at one path has no Matcher: elements of arrays, words and shapes.
+// Matchable reports whether [NewMatcher] has a Matcher for an expression of the index,
+// and the number of leaves of that expression. It allocates nothing, so callers can
+// compare costs without creating a Matcher. There is no Matcher if a part of the
+// expression needs more than the value at one path: elements of arrays, words and
+// shapes.
 func Matchable(ix *index.Index, access index.Expr) (leaves int, ok bool) {
 	switch access.Op {
 	case index.Leaf, index.Filter:

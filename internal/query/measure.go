@@ -41,15 +41,15 @@ func (s *Step) Probe() *Plan {
 }
 
 // Measure sets the figures of the steps of [Plan.Explain] after a page was made: those
-// of the page, and the number of documents that the plan was expected to read, which
-// is negative if unknown. Steps about terms keep what they expect.
+// of the page, and the number of documents that the plan was expected to read, which is
+// negative if unknown. Steps about terms keep their expected figures.
 func (p *Plan) Measure(top *Step, stats *Stats, expected int64) {
 	p.measure(top, stats, expected)
 	top.expect(p)
 }
 
 func (p *Plan) measure(s *Step, stats *Stats, expected int64) {
-	// The figures of a plan over the rows of another plan are those of the other.
+	// A plan over the rows of another plan has the figures of that other plan.
 	outer, ways := p.inner != nil, &stats.Ways
 	switch s.Name {
 	case "limit":

@@ -19,11 +19,11 @@ type vectorOrder struct {
 	vector []float32
 	metric vector.Metric
 
-	// multiplier is the number of guesses to compare for each row; 0 for a search
-	// without guesses.
+	// multiplier is the number of approximate matches to compare exactly for each row;
+	// 0 for an exact search.
 	multiplier int64
-	// rounded says that the index has vectors of fewer bits than the documents, so
-	// that its order is a guess too.
+	// rounded reports that the index stores vectors with fewer bits than the documents,
+	// so its order is approximate too.
 	rounded bool
 }
 
@@ -73,8 +73,8 @@ func (c *compiler) nearestTo(x sql.Expr, ix *index.Index) *vectorOrder {
 	return n
 }
 
-// The options for the number of guesses to compare for each row, of which the first
-// one present applies, and the default.
+// The options for the number of approximate matches to compare for each row, and the
+// default. The first option that is present applies.
 const (
 	listMultiplier          = "quantizedVectorListMultiplier"
 	searchListMultiplier    = "searchListSizeMultiplier"
@@ -94,13 +94,13 @@ func searchMultiplier(options []value.Value) int64 {
 	return searchMultiplierDefault
 }
 
-// nearest returns the rows of the page from the documents with the nearest vectors,
-// which it asks the source for. It returns nil if those seem to be too many, or do not
-// fill the page, because others follow them.
+// nearest makes the page from the documents with the nearest vectors, which it requests
+// from the source. It returns nil if it expects too many of them, or if they do not
+// fill the page and others follow.
 //
-// A search with guesses continues until as many documents have passed the filter as
-// all pages together have rows, whatever the page, so that every page comes from the
-// same documents.
+// An approximate search continues until the number of documents that passed the filter
+// equals the number of rows of all pages together. It does so for every page, so all
+// pages come from the same documents.
 func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowHeap, error) {
 	n, wanted := r.plan.order.nearest, r.rowsMax()
 	ranked, ok := src.(Ranked)
@@ -144,8 +144,8 @@ func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowH
 	return h, nil
 }
 
-// needed returns the number of documents to read for that many rows. If the index has
-// only a part of a vector, its best documents are guesses too.
+// needed returns the number of documents to read for that many rows. If the index
+// stores rounded vectors, its best documents are approximate too.
 func (n *vectorOrder) needed(rows int64) int64 {
 	if n.rounded {
 		return min(n.multiplier*rows, math.MaxInt32)
@@ -168,8 +168,8 @@ func (r *run) nearestMax(ctx context.Context, src Indexed, access index.Expr, wa
 	return m / lookupFactor, nil
 }
 
-// resume returns where a search begins for the rows after a place. ok is false for
-// rows without a vector.
+// resume returns the start of a search for the rows after a place. ok is false for rows
+// without a vector.
 func (n *vectorOrder) resume(at place) (vector.Scored, bool) {
 	key, _, err := value.DecodeKey(at.key)
 	if err != nil || key.Kind() != value.KindNumber {

@@ -7,14 +7,14 @@ import (
 	"github.com/decandb/decan/internal/query/sql"
 )
 
-// needs are what the places of a row must be for a condition to hold, by the text of the
-// place: an overestimate. A place that is not in it may be anything.
+// needs maps the text of a place to the kinds that its value must have for a condition
+// to hold. The kinds are an overestimate. A place without an entry may have any value.
 type needs map[string]kinds
 
 const mayExist = mayAny &^ mayMiss
 
-// restrict adds that a place has a value of the given kinds, and reports whether that is
-// possible. A place with a value is in an object or in an array.
+// restrict adds that a place has a value of the given kinds, and reports whether that
+// is possible. A place that has a value is in an object or an array.
 func (n needs) restrict(x sql.Expr, want kinds) bool {
 	text := sql.Canonical(x)
 	have, known := n[text]
@@ -195,7 +195,8 @@ func (c *compiler) requireMember(x *sql.InExpr, want kinds, n needs) bool {
 	return c.require(x.X, members, n)
 }
 
-// signature is what a function needs and gives, as the service's planner knows it.
+// signature holds the kinds of the arguments and the result of a function, according to
+// the service's planner.
 type signature struct {
 	result kinds
 	args   []kinds // of the first arguments, for the result to be defined
@@ -203,8 +204,8 @@ type signature struct {
 
 var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny}
 
-// signatures are those of the functions by name. A key is the kind of the result, and
-// after a blank those of the arguments.
+// signatures maps names of functions to signatures. A key of the literal is the kind of
+// the result, followed by a blank and the kinds of the arguments.
 var signatures = makeSignatures(map[string]string{
 	"n n":   "ABS ACOS ASIN ATAN CEILING COS COT DEGREES EXP FLOOR IntBitNot LOG LOG10 RADIANS ROUND SIGN SIN SQRT SQUARE TAN TRUNC",
 	"n nn":  "ATN2 IntAdd IntBitAnd IntBitLeftShift IntBitOr IntBitRightShift IntBitXor IntDiv IntMod IntMul IntSub POWER",

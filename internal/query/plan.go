@@ -43,7 +43,7 @@ type Plan struct {
 	locals int                // registers; see env.locals
 	loop   loop               // FROM and WHERE; see run.each
 	plain  bool               // there is at most one input, and it is a place in the document: base and filter are sufficient
-	exact  bool               // if accessing is exact, its documents are exactly those with rows
+	exact  bool               // if the access is exact, its documents are exactly those with rows
 	bare   bool               // no expression reads a system property or copies a whole document
 	inner  *Plan              // the query in FROM that combines rows of several documents; its rows are the documents of this plan; nil if there is none
 	base   int                // slot of the first collection; -1 without FROM
@@ -99,7 +99,8 @@ func Prepare(text string, params []Param, ix *index.Index, opts Options) (*Plan,
 	return compile(text, inputs{declared, ix, opts})
 }
 
-// Runnable returns the BadRequest of a query that can be described but not run, or nil.
+// Runnable returns a BadRequest if the query can be described but not run, otherwise
+// nil.
 func (p *Plan) Runnable() error { return p.refused }
 
 func compile(text string, with inputs) (*Plan, error) {

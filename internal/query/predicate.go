@@ -397,8 +397,8 @@ func (c *compiler) inPredicate(x *sql.InExpr) predicate {
 	return leafIn(path, values)
 }
 
-// leafIn says that the value at path is equal to one of several. It owns the slice.
-// Values with NaN equal nothing.
+// leafIn returns the predicate that the value at path is equal to one of several. It
+// owns the slice. Values with NaN equal nothing.
 func leafIn(path value.Path, values []value.Value) predicate {
 	if values = slices.DeleteFunc(values, hasNaN); len(values) == 0 {
 		return predicate{op: opFalse}
@@ -544,8 +544,8 @@ func (c *compiler) onlyPlaceOfLet(x *sql.LetExpr, found value.Path) (value.Path,
 }
 
 // tester compiles a condition into a test of the value at its only place, or nil if
-// the condition is true of undefined. A value for which the test fails passes, so that
-// the filter reports the error.
+// the condition is true of undefined. If an evaluation returns an error, the value
+// passes, and the filter reports the error.
 func (c *compiler) tester(x sql.Expr, place value.Path) func(v value.Value) bool {
 	t := newCompiler(c.params, c.computed, c.ix)
 	t.scope, t.scopes, t.only, t.compilation = c.scope, c.scopes, place, c.compilation
@@ -616,7 +616,8 @@ func (c *compiler) arrayCall(x *sql.CallExpr, path value.Path, onPath bool) pred
 	return unknownPredicate()
 }
 
-// elementWith says that an array has an object with all members of another object.
+// elementWith returns the predicate that an array has an object with all members of
+// another object.
 func (c *compiler) elementWith(path value.Path, part value.Value) predicate {
 	args := []predicate{leaf(opElement, path, value.Object(nil))}
 	inside := append(slices.Clip(path), c.element())
@@ -651,7 +652,7 @@ func (c *compiler) elements(op predicateOp, x *sql.CallExpr, path value.Path, on
 	return combine(op, args)
 }
 
-// leafElement says that the array at path has an element equal to v.
+// leafElement returns the predicate that the array at path has an element equal to v.
 func leafElement(path value.Path, v value.Value) predicate {
 	if hasNaN(v) {
 		return predicate{op: opFalse}

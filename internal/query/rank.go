@@ -195,7 +195,8 @@ func (a *analysis) rank(q *sql.Select, s *scope, at position) {
 	a.score(q, call, s)
 }
 
-// fusion checks a call of RRF. The last argument, which may be the weights, comes first.
+// fusion checks a call of RRF. It checks the last argument, which may be the weights,
+// first.
 func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
 	scores, weights := fusionOf(call)
 	weighted := weights != nil && len(scores) > 0
@@ -310,7 +311,7 @@ func (a *analysis) arguments(x *sql.CallExpr, f *function) {
 	}
 }
 
-// isInteger reports whether x is an integer, written as such, other than but.
+// isInteger reports whether x is written as an integer and is not but.
 func (a *analysis) isInteger(x sql.Expr, but int64) bool {
 	n, ok := a.given(x).Int64()
 	if at := x.Span(); ok && n != but {

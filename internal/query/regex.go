@@ -42,7 +42,7 @@ const (
 const regexSizeMax = 100_000
 
 // errPattern is the error of an invalid pattern, which makes a function undefined.
-var errPattern = errors.New("no regular expression")
+var errPattern = errors.New("invalid regular expression")
 
 func regexTooLarge() error {
 	return status.BadRequest("The regular expressions of the query are too large. All together, or one that is not constant, they can have %d characters and instructions; a repetition counts as often as it repeats at most.", regexSizeMax)
@@ -114,7 +114,7 @@ func compileRegex(text, modifiers value.Value, room int) (*regex, error) {
 		return nil, errPattern
 	}
 	return &regex{re: re, size: size, cost: regexCost(expr), lookback: sync.OnceValues(func() (*regexp.Regexp, error) {
-		return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // the text itself may end in a quotation
+		return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // not text itself, which may end inside a quotation
 	})}, nil
 }
 
@@ -162,7 +162,7 @@ func regexCost(expr string) int {
 }
 
 // extended removes white space and comments outside sets and escapes, as modifier x
-// demands.
+// requires.
 func extended(expr string) string {
 	var b strings.Builder
 	inSet, comment := false, false
@@ -299,8 +299,8 @@ func (e *env) noRegex(err error) value.Value {
 	return value.Undefined()
 }
 
-// noRegexRun is the function of a pattern with an error, which a query without
-// documents does not report.
+// noRegexRun returns the runner for a pattern with an error. A query without documents
+// does not report the error.
 func noRegexRun(err error) runner {
 	return func(e *env, _ []value.Value) value.Value { return e.noRegex(err) }
 }
@@ -437,8 +437,8 @@ func regexExtractAll(e *env, x extraction, s string) value.Value {
 }
 
 // replaceMatches returns REGEXREPLACE, which replaces the first match of a pattern, or
-// REGEXREPLACEALL, which replaces up to most of them. Nothing in the new text has a
-// special meaning. A constant pattern is compiled once.
+// REGEXREPLACEALL, which replaces up to most of them. The new text is literal. A
+// constant pattern is compiled once.
 func replaceMatches(most int) func(b binding) runner {
 	return func(b binding) runner {
 		pattern, known := b.constant(1)

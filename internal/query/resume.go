@@ -97,9 +97,9 @@ func resumeKey(v value.Value) (key []byte, ok bool) {
 // Start is the beginning of the rows that a [Resume] asks for, in the order of a plan.
 type Start struct{ place }
 
-// Start translates r into the order of the plan. container is the one that is asked.
-// The error is a BadRequest if the plan does not order rows, or if r has not one value
-// for each of its keys or is of another container.
+// Start translates r into the order of the plan. container is the RID of the queried
+// container. The error is a BadRequest if the plan does not order rows, if r does not
+// have one value for each key, or if r belongs to another container.
 func (p *Plan) Start(r *Resume, container resource.RID) (*Start, error) {
 	o := p.order
 	switch {

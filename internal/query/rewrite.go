@@ -185,8 +185,9 @@ func distinctCount(q *sql.Select, in inputs) (counted *sql.Select, alias string)
 	return counted, alias
 }
 
-// groups rewrites aggregates and GROUP BY: partitions return parts of groups. TOP and
-// OFFSET LIMIT stay where the service leaves them: in a row of aggregates.
+// groups rewrites aggregates and GROUP BY: partitions return parts of groups. As in the
+// service, the text of a query with a single row of aggregates keeps TOP and OFFSET
+// LIMIT.
 func (r *rewriting) groups(q *sql.Select) {
 	text := *q
 	payload := r.partial(q)
@@ -206,8 +207,8 @@ func (r *rewriting) groups(q *sql.Select) {
 	r.text = &text
 }
 
-// uncomposed returns a BadRequest if a column is an expression of aggregates, of which
-// partitions have no parts.
+// uncomposed returns a BadRequest if a column is an expression of aggregates, because
+// partitions cannot return parts of it.
 func (p *Plan) uncomposed() error {
 	for x := range p.query.Columns() {
 		if aggregateOf(x) == "" && hasAggregate(x) {
@@ -281,10 +282,10 @@ func keyItems(keys []sql.Expr) sql.Expr {
 	return list
 }
 
-// ordered makes each partition return, with every row, what a client merges by: the
-// resource id and the order keys. Rows with a resource id are distinct, so DISTINCT is
-// left to the client, which then sees all rows, in the order of their value if that is
-// the key. Rows that are groups are also left to it.
+// ordered adds to each row of a partition what a client merges by: the resource ID and
+// the order keys. Rows with a resource ID are distinct, so the client applies DISTINCT.
+// It then sees all rows, in the order of their value if that is the key. The client
+// also applies DISTINCT to rows that are groups.
 func (r *rewriting) ordered(q *sql.Select) {
 	r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
 	r.text = orderedText(q)
@@ -305,7 +306,8 @@ func (r *rewriting) ordered(q *sql.Select) {
 	}
 }
 
-// bindCounts makes each partition also return the rows that OFFSET may skip.
+// bindCounts changes the text so that each partition also returns the rows that OFFSET
+// may skip.
 func (r *rewriting) bindCounts(q *sql.Select) {
 	if r.limit >= 0 {
 		q.Offset = &sql.Literal{Value: value.Int(0)}
@@ -313,8 +315,8 @@ func (r *rewriting) bindCounts(q *sql.Select) {
 	}
 }
 
-// filterPlaceholder is what clients replace in a rewritten query: by true, or by a
-// condition on the order key with which they resume.
+// filterPlaceholder is the text that clients replace in a rewritten query: by true, or
+// by a condition on the order key at which they resume.
 const filterPlaceholder = "{documentdb-formattableorderbyquery-filter}"
 
 // orderedText returns the query whose rows have what a client merges by.
@@ -357,7 +359,7 @@ func inputName(q *sql.Select) string {
 // without rows whose VALUE, if it is given, is undefined.
 func filtered(q *sql.Select, payload sql.Expr) sql.Expr {
 	and := func(x, y sql.Expr) sql.Expr { return &sql.LogicalExpr{Terms: []sql.Expr{x, y}} }
-	var where sql.Expr = &sql.Ident{Name: "(" + filterPlaceholder + ")"} // no expression of the language
+	var where sql.Expr = &sql.Ident{Name: "(" + filterPlaceholder + ")"} // not an expression of the language
 	if q.Where != nil {
 		where = and(q.Where, where)
 	}
@@ -382,10 +384,10 @@ func payloadOf(q *sql.Select) sql.Expr {
 	return o
 }
 
-// asRewritten prepares the text of a plan to be run. Its rows begin with a resource id,
-// which a row of a group takes from one of its documents, and which belongs to the
-// container when the query begins with a place in its documents. Other queries stay as
-// they are.
+// asRewritten prepares a rewritten text to run. Rows of such a text begin with a
+// resource ID. A row of a group takes it from one of its documents. If the query begins
+// with a place in documents, the resource ID is that of the document, so the document
+// becomes an input. Other queries do not change.
 func (p *Plan) asRewritten() {
 	q := p.query
 	if q.From == nil || len(q.Items) != 3 || q.Items[1].Alias != "orderByItems" || q.Items[2].Alias != "payload" {

@@ -42,14 +42,14 @@ type Budget struct {
 	// nil for all. A page begins there or after its position, whichever is further.
 	From *Start
 
-	// Read, if it is not nil, is told of documents while they are read.
+	// Read, if not nil, receives the number of documents while they are read.
 	Read Reader
 
-	// Grow, if it is not nil, is called for memory before groups, distinct values,
-	// lists and sorted rows take more than [GrowFree] bytes together. It grants at
-	// least need bytes in addition to what it has granted for the page so far, or
-	// returns the error that ends the page. The memory is in use until the stream of
-	// the page is asked again or the caller drops the rows.
+	// Grow, if not nil, is called before groups, distinct values, lists and sorted rows
+	// take more than [GrowFree] bytes together. It grants at least need bytes in
+	// addition to what it has granted for the page so far, or returns the error that
+	// ends the page. The memory is in use until the stream of the page is asked again
+	// or the caller drops the rows.
 	Grow Granter
 
 	// AfterKey is the whole order key at After if After.Key is truncated. [Merge]
@@ -68,10 +68,10 @@ type Row struct {
 	Group    *Group // of a plan that combines documents: this partition's part of the row
 }
 
-// Reader is told how many documents were read; see [Budget].
+// Reader receives the number of documents read; see [Budget].
 type Reader interface {
-	// Read is told of documents that were read since the last call, now and then and
-	// not of the last ones. The goroutine that makes the page calls it.
+	// Read receives the number of documents read since the last call. The goroutine
+	// that makes the page calls it occasionally, and not for the last documents.
 	Read(documents int)
 }
 
@@ -82,9 +82,9 @@ type Granter interface {
 	Grow(need int64) (granted int64, err error)
 }
 
-// ErrAgain is the error with which a caller ends a page through [pacing.Check] to ask
-// for the page again from its beginning. The work on it is not charged.
-var ErrAgain = errors.New("the page is begun again")
+// ErrAgain is the error that a caller returns through [pacing.Check] to restart a page
+// from its beginning. The work so far is not charged.
+var ErrAgain = errors.New("the page restarts from its beginning")
 
 // Page is a part of a result.
 type Page struct {
@@ -237,9 +237,9 @@ func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
 // run.
 const spareMax = 16 << 10
 
-// end returns the page, and keeps the memory of a run of numbered for the next one. A
-// lookup of few documents is one run for each partition, and most of its memory is
-// that of the runs.
+// end returns the page. It keeps the memory of a run of numbered for the next run: a
+// lookup of few documents takes one run for each partition, and most of its memory
+// belongs to the runs.
 func (r *run) end() Page {
 	page := r.page
 	if r.inOrder.run == nil {
@@ -366,7 +366,7 @@ type reading struct {
 	ctx   context.Context
 	look  func(c Candidate) bool
 	n     int   // documents read
-	told  int   // of them, to the reader of the budget
+	told  int   // of them, those reported to the reader of the budget
 	bytes int   // of them, since the last check of the context
 	err   error // of the source, or of the evaluation
 
@@ -636,7 +636,8 @@ type stopwatch struct {
 	samples, looked int64
 }
 
-// open starts the time of a list of documents, whose first one found ends.
+// open starts the lookup time of a list of documents, which ends when the first is
+// found.
 func (w *stopwatch) open() { w.opened = time.Now() }
 
 func (w *stopwatch) found() {

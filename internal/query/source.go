@@ -50,13 +50,13 @@ type Candidate struct {
 type Indexed interface {
 	Source
 
-	// Count returns the number of documents that satisfy access according to the
-	// index, or most if there are at least as many. exact says that each counted
-	// document satisfies the predicate from which access was made, and that none is
-	// missing. Otherwise the number is an upper estimate, or -1 if an estimate would
-	// cost as much as reading. The access index.All counts all documents. Count passes
-	// at most about as many terms as it counts documents, and returns an estimate if
-	// it had to pass more. It may be called during calls of the other methods.
+	// Count returns the number of documents that satisfy access according to the index,
+	// or most if there are at least as many. exact reports that each counted document
+	// satisfies the predicate from which access was made, and that none is missing.
+	// Otherwise the number is an upper estimate, or -1 if an estimate would cost as
+	// much as reading. The access index.All counts all documents. Count visits at most
+	// about as many terms as it counts documents; if it would visit more, it returns an
+	// estimate. It may be called during calls of the other methods.
 	Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error)
 
 	// Terms yields the terms of a walk in order, each with its number of documents.
@@ -91,9 +91,9 @@ type Walk struct {
 	Access index.Expr // only documents that may satisfy it; for Terms, that satisfy it exactly, see [Indexed.Count]
 	Bare   bool       // see [Need]
 
-	// Effort is the maximum number of terms that a walk of documents passes to find
-	// out which of them satisfy Access. If that takes more, other documents come too.
-	// Zero is no limit. Terms has no limit.
+	// Effort is the maximum number of terms that a walk of documents visits to
+	// determine which of them satisfy Access. If that takes more, other documents are
+	// yielded too. Zero is no limit. Terms has no limit.
 	Effort int64
 }
 
@@ -113,9 +113,9 @@ type Ranked interface {
 	// near ones by descending number, until the caller stops. It does not yield
 	// documents without a vector.
 	//
-	// With a List the source may guess, and then only groups are ordered: first come
-	// the documents of the List best guesses, then those of the next ones. Within a
-	// group the nearest come first.
+	// With a List the search may be approximate, and the source yields groups: first
+	// the List best approximate matches, then the next ones. Within a group the nearest
+	// documents come first.
 	Nearest(ctx context.Context, search Nearest) iter.Seq2[Candidate, error]
 
 	// Latest yields what Candidates yields, by descending number. After skips the
@@ -131,7 +131,7 @@ type Nearest struct {
 	Metric vector.Metric
 
 	K    int // the probable number of documents to read
-	List int // number of guesses to compare exactly at a time; 0 for no guesses
+	List int // number of approximate matches to compare exactly at a time; 0 for an exact search
 
 	// From skips, if Started, the documents that are not further away than it. Only
 	// searches without a List have it.

@@ -188,7 +188,7 @@ func (c *compiler) rows(q *sql.Select, root bool) *rows {
 	return r
 }
 
-// rowAlias returns where the rows of a subquery are, in its scope and as a source.
+// rowAlias returns the alias for the rows of a subquery, in its scope and as a source.
 func (c *compiler) rowAlias(q *sql.Select) alias {
 	switch {
 	case isGrouped(q), q.Star && q.From == nil:

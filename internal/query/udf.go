@@ -40,7 +40,7 @@ func (c *compiler) userFunction(x *sql.CallExpr) code {
 	}
 	if !found {
 		// The function was removed after the analysis. The query fails as if it had
-		// come later.
+		// been compiled after the removal.
 		return computed(func(e *env) value.Value {
 			e.fail(sql.NewError("", sql.Diagnosticf(sql.Span{}, "SC2005", "'udf.%s' is not a recognized user-defined function name.", truncate(x.Name))))
 			return value.Undefined()

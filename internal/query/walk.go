@@ -38,8 +38,9 @@ func indexOrderOf(ix *index.Index, keys []index.SortKey, where predicate, access
 	return o, true
 }
 
-// says reports whether all documents of the walk satisfy a part of the access. It
-// restricts the walk to the documents of a part that is about the first key alone.
+// says reports whether all documents of the walk satisfy a part of the access. For a
+// part that is about the first key alone, it restricts the walk to the documents of
+// that part.
 func (o *indexOrder) says(part index.Expr, keys []index.SortKey, where predicate) bool {
 	path, key := part.Span.Path, keys[0].Path
 	switch {

@@ -139,7 +139,7 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 	}
 	if version := body.Get("version"); !isNull(version) {
 		n, ok := version.Int64()
-		if version.Kind() == value.KindString { // the form of the Java SDK
+		if version.Kind() == value.KindString { // as the Java SDK sends it
 			n, ok = map[string]int64{"V1": 1, "V2": 2}[version.Text()]
 		}
 		if !ok || n < 1 || n > 2 {
@@ -216,8 +216,8 @@ func (c Container) Replace(body value.Value) (Container, error) {
 	return replaced, nil
 }
 
-// KeyOf returns the full partition key of a document: one component per path. If
-// a path leads to nothing, or to an object or array, the component is undefined.
+// KeyOf returns the full partition key of a document: one component per path. The
+// component is undefined if the path does not exist or its value is an object or array.
 func (c *Container) KeyOf(doc value.Value) partitionkey.Key {
 	var room [partitionkey.LevelsMax]partitionkey.Component
 	components := room[:0]

@@ -115,7 +115,7 @@ type Limits struct {
 	SharedContainers int // containers that share the throughput of their database
 
 	QueryTextBytes    int           // text of a query: 400
-	QueryMemoryBytes  int64         // memory of all queries together for what they have to hold: groups, distinct rows, ranked rows: 429; 400 when one alone needs more
+	QueryMemoryBytes  int64         // memory of all queries together for groups, distinct rows and ranked rows: 429; 400 when one alone needs more
 	QueryTime         time.Duration // processor time of one request for a page of a query: 400 beyond
 	LongQuery         time.Duration // a request for a page of a query is listed as running when it takes longer
 	QueryQueue        int           // queries that wait for a processor: 429 beyond
@@ -153,14 +153,14 @@ func DefaultLimits() Limits {
 		MetadataRUs:       0, // the service has 240, but tests that create many containers would be throttled
 		ThroughputChanges: 0, // the service has 25
 
-		Databases:        0, // the service has 500; a server of one's own needs no limit
+		Databases:        0, // the service has 500; a self-hosted server needs no limit
 		SharedContainers: 25,
 
 		QueryTextBytes:    512 << 10,
-		QueryMemoryBytes:  64 << 20,    // queries that group or rank much are few, and a small machine has it
-		QueryTime:         time.Minute, // clients give up after that, however many processors help
-		LongQuery:         time.Second, // what people notice
-		QueryQueue:        256,         // each waits a connection's time; a longer line would only let clients time out in it
+		QueryMemoryBytes:  64 << 20,    // few queries group or rank many rows, and a small machine has this much memory
+		QueryTime:         time.Minute, // clients time out after that, on any number of processors
+		LongQuery:         time.Second, // users notice a longer time
+		QueryQueue:        256,         // each waits on a connection; in a longer queue clients would time out
 		ContinuationBytes: 1 << 10,     // clients ask for tokens below 1 KB
 
 		WriteQueue: 1_024, // in a longer queue clients would time out
@@ -172,9 +172,9 @@ func DefaultLimits() Limits {
 	}
 }
 
-// LaptopLimits returns limits at which seconds of load show what takes hours in
-// the service: a physical partition is full at 10 MB, a logical one at 4 MB, and
-// RU/s are a tenth, except the minimum of an offer.
+// LaptopLimits returns limits at which seconds of load show effects that take hours in
+// the service: a physical partition is full at 10 MB, a logical one at 4 MB, and RU/s
+// are a tenth, except the minimum of an offer.
 func LaptopLimits() Limits {
 	l := DefaultLimits()
 	l.LogicalPartitionBytes = 4 << 20 // 1/5,120 of the default, like the next one

@@ -111,7 +111,8 @@ type Container struct {
 	keyPaths []value.Path
 }
 
-// Partition is one physical partition of a container: who owns which key range.
+// Partition is one physical partition of a container, with its key range and its
+// replica set.
 type Partition struct {
 	ID         PartitionID        `json:"id"`
 	Range      partitionkey.Range `json:"range"`

@@ -9,11 +9,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// parseSettings parses the members of a container that have no effect with the
-// accepted values. Every other value is status 400: an unsupported feature is
-// named, never ignored. It returns these members, and those in the typed fields
-// of c, in the form that clients read: three members always, the others if they
-// were given.
+// parseSettings parses the members of a container whose accepted values have no effect.
+// Any other value is status 400, and the error names the unsupported feature.
+// parseSettings returns these members, and those in the typed fields of c, in the form
+// that clients read: three members always, the others if they were given.
 func (c *Container) parseSettings(body value.Value) error {
 	conflict, err := parseConflictResolution(body.Get("conflictResolutionPolicy"))
 	if err != nil {

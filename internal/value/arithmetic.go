@@ -32,8 +32,8 @@ func (v Value) Signed() float64 {
 // safeMax is the greatest integer below which every integer is a double.
 const safeMax = 1<<53 - 1
 
-// Integer returns the number and true if functions of integers take it: Int64, but of
-// the results of floating-point arithmetic only those that are surely exact.
+// Integer returns the number and true if functions of integers accept it: any Int64,
+// except results of floating-point arithmetic beyond 2^53, which may be inexact.
 func (v Value) Integer() (int64, bool) {
 	i, ok := v.Int64()
 	return i, ok && (!v.double || i >= -safeMax && i <= safeMax)

@@ -15,7 +15,7 @@ import (
 //     to itself and before all others;
 //   - strings by their UTF-8 bytes, which is the order of code points. It differs
 //     from the order of UTF-16 units only where a character beyond U+FFFF meets
-//     one from U+E000 to U+FFFF; one order everywhere is worth more here;
+//     one from U+E000 to U+FFFF; [AppendOrderKey] has that order;
 //   - arrays by the first element that differs, then the shorter first;
 //   - objects as arrays of their members sorted by name, a member by its name
 //     and then its value, whatever order they were written in.

@@ -28,14 +28,14 @@ func (l *Locator) Len() int { return l.slots }
 // Located is the value at one path of a document. Locate sets Text; Value and Parsed
 // are the caller's, to parse it at most once.
 type Located struct {
-	Text   []byte // a part of the document; nil if the path leads nowhere
+	Text   []byte // a part of the document; nil if the path does not exist
 	Value  Value
 	Parsed bool
 }
 
 // Locate stores the text of each path in found, by slot, and reports whether the JSON
 // that it read is well formed. found has Len elements, which are zero. layout belongs
-// to the caller and carries what one document tells about the next.
+// to the caller and carries the layout of one document to the next.
 func (l *Locator) Locate(doc []byte, found []Located, layout *Layout) bool {
 	p := pass{doc: doc, found: found, left: len(found)}
 	i := blanks(doc, 0)

@@ -77,8 +77,8 @@ func (p *parser) logic(or bool) Expr {
 }
 
 // predicate reads BETWEEN, IN and LIKE, which do not chain. It reads the AND of
-// BETWEEN, so that a logical AND may follow without brackets: the service's planner
-// refuses that, and documented queries have it.
+// BETWEEN, so that a logical AND may follow without brackets. The service's planner
+// refuses such a text, but documented queries contain it.
 func (p *parser) predicate() Expr {
 	start := p.start()
 	x := p.binary(levelCompare)
@@ -167,8 +167,8 @@ func (p *parser) postfix() Expr {
 	return p.steps(p.primary(), start)
 }
 
-// negative returns the number with the other sign. An integer stays one, and so does
-// 2^63, which is no integer of 64 bits without the sign.
+// negative returns the number with the other sign. An integer stays an integer, and so
+// does 2^63, which fits 64 bits only with the minus sign.
 func negative(v value.Value) value.Value {
 	if value.Equal(v, value.Number(1<<63)) {
 		return value.Int(math.MinInt64)

@@ -23,8 +23,8 @@ const (
 	TokenParameter           // Text is the name without the @
 	TokenSymbol              // Text is the operator or bracket
 	TokenInvalid             // not a token of the language
-	TokenBadNumber           // begins as a number does and is none
-	TokenBadString           // a string without its end
+	TokenBadNumber           // an invalid number
+	TokenBadString           // a string without a closing quote
 )
 
 // Token is a lexical element of a text.
@@ -40,7 +40,7 @@ func (t Token) Is(text string) bool {
 	return (t.Kind == TokenKeyword || t.Kind == TokenSymbol) && t.Text == text
 }
 
-// Bad reports whether the token is none of the language.
+// Bad reports whether the token is not part of the language.
 func (t Token) Bad() bool { return t.Kind >= TokenInvalid }
 
 // reserved contains the keywords. Those with true may also be identifiers.
@@ -60,9 +60,10 @@ var reserved = map[string]bool{
 // keywordMax is the length of the longest keyword.
 const keywordMax = len("UNDEFINED")
 
-// keyword returns name in upper case if it is a keyword, otherwise "". Keywords are of
-// any case, but for udf and the names of values: NULL is an identifier. The names of
-// numbers are keywords as they are.
+// keyword returns name in upper case if it is a keyword, otherwise "". Keywords may be
+// in any letter case, except udf and the names of values, which are lower case: NULL is
+// an identifier. NaN and Infinity are keywords only in this spelling and are returned
+// unchanged.
 func keyword(name string) string {
 	if len(name) > keywordMax {
 		return ""
@@ -273,8 +274,8 @@ func (l *Lexer) quoted() Token {
 }
 
 // unescape replaces the escapes of a string literal. An unpaired surrogate becomes
-// U+FFFD, as in documents. An escape that has no meaning is the character itself. wrong
-// is where a character is that must be a hexadecimal digit, -1 if there is none.
+// U+FFFD, as in documents. An unknown escape is the character after the backslash.
+// wrong is the offset of a character that should be a hexadecimal digit, or -1.
 func unescape(s string) (out string, wrong int) {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
@@ -400,7 +401,7 @@ func nameStart(c byte) bool {
 }
 
 // startsName reports whether a name may begin at i: with a letter of the first 65,536
-// code points, as for the service's planner, or a low line.
+// code points, as for the service's planner, or an underscore.
 func startsName(s string, i int) bool {
 	if i >= len(s) || s[i] < utf8.RuneSelf {
 		return i < len(s) && nameStart(s[i])
@@ -409,8 +410,8 @@ func startsName(s string, i int) bool {
 	return size < 4 && (unicode.IsLetter(r) || unicode.Is(unicode.Nl, r))
 }
 
-// nextInName returns the place after the character at i if that may be in a name,
-// otherwise i.
+// nextInName returns the offset after the character at i if that character may be in a
+// name, otherwise i.
 func nextInName(s string, i int) int {
 	if i >= len(s) || s[i] < utf8.RuneSelf {
 		if i < len(s) && (nameStart(s[i]) || digit(s[i])) {

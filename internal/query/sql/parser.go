@@ -93,7 +93,7 @@ func (p *parser) fail(f Diagnostic) {
 // unexpected fails at the current token.
 func (p *parser) unexpected() { p.fail(syntaxError(p.text, p.tok)) }
 
-// start returns where the expression begins that is read next.
+// start returns the offset of the next expression.
 func (p *parser) start() int {
 	if p.given != nil {
 		return p.first
@@ -286,8 +286,8 @@ func (p *parser) input() Input {
 	return s
 }
 
-// collection reads a name followed by property names and indexes. It also returns
-// where the last of them is.
+// collection reads a name followed by property names and indexes. It also returns the
+// position of the last of them.
 func (p *parser) collection() (Expr, Span) {
 	start, last := p.tok.At.Start, p.tok.At
 	var x Expr = &Ident{Name: p.name(), At: p.from(start)}

@@ -367,8 +367,9 @@ func (p *printer) not(not bool) {
 	}
 }
 
-// base writes the object of a property or element. It puts a number in brackets, which
-// would otherwise absorb the point, and so does the planner the name of one.
+// base writes the object of a property or element. It puts a number in brackets,
+// because the number would absorb the point. It does the same for the name of a number,
+// as the planner does.
 func (p *printer) base(x Expr) {
 	l, literal := x.(*Literal)
 	name, named := x.(*Ident)
