@@ -74,7 +74,8 @@ type OperationResult struct {
 
 	// Err tells why the operation was not done; nil if it was. It is
 	// status.CodeFailedDependency if another operation is the reason, and
-	// status.CodeNotModified for a Read whose IfNoneMatch names the version.
+	// status.CodeNotModified for a Read whose IfMatch or IfNoneMatch names the
+	// version.
 	Err *status.Error
 }
 
@@ -95,6 +96,7 @@ type batch struct {
 	engine *Engine
 	caller auth.Caller
 	req    *BatchRequest
+	how    reading // of the shares that read
 	out    BatchResult
 
 	mu    sync.Mutex // guards the fields below and out: several keys are processed at the same time
@@ -117,7 +119,8 @@ func (b *batch) run(ctx context.Context) error {
 	if err := b.allow(); err != nil {
 		return err
 	}
-	if _, err := e.reading(b.req.Options); err != nil {
+	var err error
+	if b.how, err = e.reading(b.req.Options); err != nil {
 		return err
 	}
 	container, err := e.owner(b.req.Link, b.req.IntendedRID, &b.out.Result)
@@ -315,12 +318,13 @@ func (b *batch) ask(ctx context.Context, container *catalog.Container, ask parti
 	e := b.engine
 	p := container.Ranges.Locate(ask.EPK).Value
 	ask.Generation = p.Generation
+	ask.Session = b.how.requiredLSN(p)
 	replica, release, err := e.node.Replica(ctx, container, p.ID)
 	if err != nil {
 		return err
 	}
 	defer release()
-	done, err := replica.Batch(ctx, ask)
+	done, err := retryBehind(ctx, &b.how, ask.Session, func() (partition.Batched, error) { return replica.Batch(ctx, ask) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e.visit(&b.out.Result, p.ID)

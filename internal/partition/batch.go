@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"slices"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -48,11 +49,20 @@ type Batch struct {
 
 	Operations []BatchOperation // 1 to BatchMax
 
+	// Session is the LSN that the partition must have reached if there is a Fetch. As
+	// in the service, a batch that only writes ignores it.
+	Session resource.LSN
+
 	// Meter receives the charge, that of a refused batch as well.
 	Meter *throughput.Meter
 
 	Size int  // of the documents in bytes, as received; zero if unknown
 	Work Work // admits the work on large documents; nil admits all
+}
+
+// reads reports whether an operation of the batch is a Fetch.
+func (b *Batch) reads() bool {
+	return slices.ContainsFunc(b.Operations, func(o BatchOperation) bool { return o.Op == Fetch })
 }
 
 // BatchOperation is one operation of a batch.
@@ -85,7 +95,9 @@ type BatchResult struct {
 	Written // of a Fetch: the document at that point of the batch
 
 	// Err is why the operation was not done; nil if it was. That of a Fetch whose
-	// IfNoneMatch is the etag of the version is NotModified, which is no refusal.
+	// IfMatch or IfNoneMatch is the etag of the version is NotModified, which is no
+	// refusal. If the documents of an Atomic batch are too long for its answer, the
+	// last operation has the error.
 	Err *status.Error
 
 	Charge float64 // request units, not rounded
@@ -95,8 +107,9 @@ type BatchResult struct {
 // one LSN, and readers see all of them or none.
 //
 // Refused operations are in the results, and are no error of Batch. Its errors are
-// *status.Error: BadRequest for a batch that is empty or too long, and PartitionMoved,
-// TooManyRequests, Unavailable and RequestTimeout as in [Partition.Write].
+// *status.Error: BadRequest for a batch that is empty or too long, SessionNotAvailable,
+// and PartitionMoved, TooManyRequests, Unavailable and RequestTimeout as in
+// [Partition.Write].
 func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 	if err := BatchLength(len(b.Operations)); err != nil {
 		return Batched{LSN: p.LSN()}, err
@@ -104,6 +117,9 @@ func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 	r, err := p.newRequest(b.Generation, b.Key, b.EPK, b.Meter)
 	if err != nil {
 		return Batched{LSN: p.LSN()}, err
+	}
+	if lsn := p.LSN(); b.Session > lsn && b.reads() {
+		return Batched{LSN: lsn}, status.SessionNotAvailable()
 	}
 	r.size, r.work = b.Size, b.Work
 	r.operations, r.atomicity, r.answerMax = make([]operation, len(b.Operations)), b.Atomicity, p.config.Limits.ResponseBytes
@@ -116,6 +132,7 @@ func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 		}
 	}
 	if err = p.prepare(ctx, r); err == nil {
+		r.chargeInvalid()
 		err = p.submit(ctx, r)
 	}
 	if err == nil {
@@ -128,6 +145,16 @@ func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 		p.served.writes.Add(1)
 	}
 	return p.batched(r)
+}
+
+// chargeInvalid charges the operations that are refused whatever is stored as those
+// that are refused because of what is stored.
+func (r *request) chargeInvalid() {
+	for i := range r.operations {
+		if op := &r.operations[i]; op.err != nil {
+			op.charge = throughput.Refused(0)
+		}
+	}
 }
 
 // batched returns the result of a batch when it is certain.

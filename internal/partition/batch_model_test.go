@@ -202,12 +202,15 @@ func (m batchModel) do(o *BatchOperation, etag resource.ETag) status.Code {
 	}
 	old, there := m[id]
 	named := o.IfNoneMatch != "" && o.IfNoneMatch == old.etag
+	if o.Op == Fetch {
+		named = named || o.IfMatch == AnyETag || o.IfMatch != "" && o.IfMatch == old.etag
+	}
 	switch {
 	case !there && o.Op != Create && o.Op != Upsert:
 		return status.CodeNotFound
 	case there && o.Op == Create:
 		return status.CodeConflict
-	case there && o.IfMatch != "" && o.IfMatch != AnyETag && o.IfMatch != old.etag:
+	case there && o.Op != Fetch && o.IfMatch != "" && o.IfMatch != AnyETag && o.IfMatch != old.etag:
 		return status.CodePreconditionFailed
 	case there && named && o.Op == Fetch:
 		return status.CodeNotModified

@@ -62,9 +62,7 @@ func (r *request) do(tx *transaction) (commits bool, err error) {
 		r.refused = true
 		switch r.atomicity {
 		case Atomic:
-			r.charge = op.charge
-			dependent(r.operations[:i])
-			dependent(r.operations[i+1:])
+			r.refuseAll(i)
 			return false, nil
 		case UpTo:
 			dependent(r.operations[i+1:])
@@ -74,6 +72,23 @@ func (r *request) do(tx *transaction) (commits bool, err error) {
 	return tx.versions > 0, nil
 }
 
+// refuseAll undoes an atomic request because of the operation at a position. If the
+// answer is too long, the last operation has the error, as in the service, and the
+// charge of all that were executed.
+func (r *request) refuseAll(at int) {
+	op := &r.operations[at]
+	if !r.long {
+		r.charge = op.charge
+	} else {
+		err := op.err
+		at = len(r.operations) - 1
+		op = &r.operations[at]
+		op.err, op.charge = err, r.charge
+	}
+	dependent(r.operations[:at])
+	dependent(r.operations[at+1:])
+}
+
 // one executes one operation. room is the number of bytes that documents may still have
 // in the answer. An operation that cannot be undone may exceed it.
 func (r *request) one(tx *transaction, op *operation, room *int) error {
@@ -81,6 +96,7 @@ func (r *request) one(tx *transaction, op *operation, room *int) error {
 		return tx.do(op)
 	}
 	long := func() error {
+		r.long = true
 		return status.TooLarge("Response size is too large: the documents of the answer are longer than %d bytes.", r.answerMax)
 	}
 	if *room <= 0 {

@@ -270,10 +270,10 @@ func (op *operation) conditions(before *current) error {
 	if ask.Op == Create {
 		return status.Conflict()
 	}
-	if ask.IfMatch != "" && ask.IfMatch != AnyETag && !before.Matches(ask.IfMatch) {
-		return status.PreconditionFailed()
+	if ask.Op == Fetch {
+		return nil // see read
 	}
-	if ask.Op != Fetch && before.named(ask.IfNoneMatch) {
+	if ask.IfMatch != "" && ask.IfMatch != AnyETag && !before.Matches(ask.IfMatch) || before.named(ask.IfNoneMatch) {
 		return status.PreconditionFailed()
 	}
 	return nil
@@ -285,13 +285,14 @@ func (f *current) named(etag resource.ETag) bool {
 }
 
 // read sets the result of a Fetch. The error is NotModified if the client has the
-// version.
+// version: a read has one condition, which the clients of the service send under
+// either name.
 func (op *operation) read(before *current) error {
 	op.version = before.Version
 	if op.row = before.row; before.copied {
 		op.row = slices.Clone(before.row)
 	}
-	if before.named(op.ask.IfNoneMatch) {
+	if before.named(op.ask.IfNoneMatch) || before.named(op.ask.IfMatch) {
 		op.charge = throughput.NotModified
 		return status.New(status.CodeNotModified, 0, "The document has not changed.")
 	}

@@ -72,7 +72,8 @@ type Operation struct {
 	Condition *query.Plan
 
 	// IfMatch, if not empty, is the etag that the current version must have; AnyETag
-	// accepts all. A create, and an upsert that creates, ignore it.
+	// accepts all. A create, and an upsert that creates, ignore it. A Fetch takes it as
+	// another IfNoneMatch.
 	IfMatch resource.ETag
 
 	// IfNoneMatch, if not empty, is an etag that the current version must not have;
@@ -267,7 +268,8 @@ type request struct {
 	operations []operation
 	single     [1]operation // memory for the operations of a Write
 	atomicity  Atomicity
-	answerMax  int // bytes of the documents in the answer; 0 is no limit
+	answerMax  int  // bytes of the documents in the answer; 0 is no limit
+	long       bool // the documents of an operation exceed answerMax
 	meter      *throughput.Meter
 	allowance  allowance            // for conditions, in the caller's goroutine
 	lock       *keyLock             // of the LockedTransaction that makes the request; nil if none does

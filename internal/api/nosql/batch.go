@@ -2,6 +2,7 @@ package nosql
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,8 +52,11 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 		return nil, err
 	}
 	code := http.StatusOK
-	if done.Refused {
+	if slices.ContainsFunc(done.Results, func(one engine.OperationResult) bool { return one.Err != nil }) {
 		code = http.StatusMultiStatus
+	}
+	if req.Atomicity == engine.Atomic && slices.ContainsFunc(done.Results, notFound) {
+		r.result.OwnerRID = "" // as in the 404 that clients make of it
 	}
 	r.out = write(r.out[:0], req.Operations, done.Results)
 	answer := r.answer(code, r.out)
@@ -61,6 +65,11 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 		answer.set(headerPreference, "return=minimal")
 	}
 	return answer, nil
+}
+
+// notFound reports whether the document of an operation does not exist.
+func notFound(result engine.OperationResult) bool {
+	return result.Err != nil && result.Err.Code == status.CodeNotFound
 }
 
 // batch reads the headers of a batch. A batch for one key is atomic unless its

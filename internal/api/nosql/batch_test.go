@@ -145,6 +145,31 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
+// TestBatchAnswerTooLong tests that the last operation of an atomic batch has the error
+// if the documents exceed 4 MB, and the charge of what was read (F15).
+func TestBatchAnswerTooLong(t *testing.T) {
+	t.Parallel()
+	w := shop(t, 1)
+	doc := `{"id":"1","pk":"a","pad":"` + strings.Repeat("x", 1<<20) + `"}`
+	if answer := w.call(t, "POST", "/dbs/d/colls/c/docs", doc); answer.StatusCode != 201 {
+		t.Fatalf("create: %d", answer.StatusCode)
+	}
+	reads := make([]hybridrow.Operation, 10)
+	for i := range reads {
+		reads[i] = hybridrow.Operation{Type: hybridrow.OpRead, Resource: hybridrow.ResourceDocument, ID: "1"}
+	}
+	code, got := w.rows(t, reads[:3], batchHeaders...)
+	if want := []int32{200, 200, 200}; code != 200 || !slices.Equal(statuses(got), want) {
+		t.Errorf("3 reads: %d with %v, want %v", code, statuses(got), want)
+	}
+	charge := got[0].Charge * 3
+	code, got = w.rows(t, reads, batchHeaders...)
+	want := append(slices.Repeat([]int32{424}, 9), 413)
+	if code != 207 || !slices.Equal(statuses(got), want) || got[9].Charge <= charge {
+		t.Errorf("10 reads: %d with %v, want %v", code, got, want)
+	}
+}
+
 // TestHostileBatches sends refused batches of the maximum body size: the
 // allocated memory is proportional to the body, and the answer is short. A value
 // of a long array takes twelve times its text, and the buffer for it grows by

@@ -161,7 +161,7 @@ func (h *handler) compose(w *writer, r *request, answer *response) {
 	}
 	c.buf = appendOwnerLink(c.buf, result.Owner)
 	c.end(headerAltContentPath)
-	if result.OwnerRID != "" {
+	if result.OwnerRID != "" && answer.status != http.StatusNotFound { // The service has none with a 404.
 		c.buf = result.OwnerRID.AppendText(c.buf)
 		c.end(headerContentPath)
 	}
