@@ -23,7 +23,7 @@ type Enforcement uint8
 // The levels of enforcement.
 const (
 	EnforceOff  Enforcement = iota // the request is served
-	EnforceWarn                    // the request is served, counted, and logged at most once a minute
+	EnforceWarn                    // the request is served, counted, and logged as warnings says
 	EnforceOn                      // the request is refused with 429
 )
 
@@ -65,8 +65,6 @@ type budget struct {
 
 	keys     throughput.Heavy[partitionkey.Key] // by EPK
 	prefixes throughput.Heavy[partitionkey.Key] // by the EPK of some levels; the key may have more
-	warned   atomic.Int64                       // the second of the last warning; zero for none yet
-	warnedOf atomic.Uint64                      // the bits of the rate that the last warning was about
 }
 
 // terms are the rules of a budget under one version of the catalog.
@@ -238,23 +236,56 @@ func refusal(r throughput.Refusal) error {
 	return status.TooManyRequests(r.Sub, r.Wait, "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later.")
 }
 
-// warnEvery is the shortest time between two warnings of one partition, in seconds.
+// warnEvery is the shortest time between two warnings of a node, in seconds.
 const warnEvery = 60
 
-// warn logs that a request would have been refused: once for each rate that the
-// partition has, and at most once in warnEvery seconds. The metrics count every
-// request.
+// warnings says of which throughputs a node has warned. It is safe for concurrent use.
+// The zero value is empty.
+type warnings struct {
+	last  atomic.Int64 // the second of the last warning; zero for none yet
+	mu    sync.Mutex
+	of    map[resource.RID]resource.ETag // the throughput that was exceeded last, by its container or database
+	rates map[float64]struct{}           // the shares of a partition that a warning was about
+}
+
+// warningsMax bounds the containers that warnings remembers: one that is deleted is
+// not removed. Beyond it, warnings begins again.
+const warningsMax = 10_000
+
+// due reports whether to warn that a share of a throughput is exceeded: once for each
+// throughput of an owner that had another before, and once for all owners that have had
+// only one and give their partitions the same share.
+func (w *warnings) due(owner resource.RID, offer resource.ETag, rate float64, now time.Time) bool {
+	if last := w.last.Load(); last > 0 && now.Unix() < last+warnEvery {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil || len(w.of) >= warningsMax {
+		w.of, w.rates = map[resource.RID]resource.ETag{}, map[float64]struct{}{}
+	}
+	before, known := w.of[owner]
+	w.of[owner] = offer
+	_, said := w.rates[rate]
+	if known && before == offer || !known && said {
+		return false
+	}
+	w.rates[rate] = struct{}{}
+	w.last.Store(now.Unix())
+	return true
+}
+
+// warn logs that a request would have been refused, if that is due. The metrics count
+// every request.
 func (b *budget) warn(r throughput.Refusal, now time.Time) {
-	second, last := now.Unix(), b.warned.Load()
-	if second < last+warnEvery {
+	t, owner := b.terms.Load(), b.slot.ref.Container
+	if t.shared != nil {
+		owner = owner.Database()
+	}
+	u := t.own.Usage(now)
+	if !b.node.warned.due(owner, t.offer, u.Rate, now) {
 		return
 	}
-	u := b.terms.Load().own.Usage(now)
-	rate := math.Float64bits(u.Rate)
-	if last > 0 && b.warnedOf.Load() == rate || !b.warned.CompareAndSwap(last, second) {
-		return
-	}
-	b.warnedOf.Store(rate)
 	b.node.cfg.Logger.Warn("throughput exceeded", "container", b.slot.ref.Container, "partition", b.slot.ref.Partition,
 		"share", u.Rate, "sub_status", int(r.Sub), "would_be_refused", u.Throttled+u.Capped)
 }

@@ -118,6 +118,7 @@ type Node struct {
 	rosters   *partition.Rosters // of all partitions
 	shared    sharedBudgets
 	throttled throttled
+	warned    warnings
 	growth    growth
 	purging   refSet     // partitions with documents for Clear to delete
 	left      refSet     // partitions whose directory could not be removed yet
