@@ -162,7 +162,7 @@ func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 	if err := q.permit(c, plan, s); err != nil {
 		return err
 	}
-	at, err := q.engine.resume(q.req, c.RID, plan, s.key())
+	at, err := q.resume(c, plan, s)
 	if err != nil {
 		return err
 	}
@@ -247,6 +247,32 @@ func (e *Engine) resume(req *QueryRequest, parent resource.RID, plan *query.Plan
 		return continuation{}, invalidContinuation()
 	}
 	return parseContinuation(req.Continuation, mark)
+}
+
+// resume is [Engine.resume] for the scope of a request. It also accepts the tokens of
+// wider scopes, which a client has divided since, and those in a form of the service.
+func (q *queryPage) resume(c *catalog.Container, plan *query.Plan, s scope) (continuation, error) {
+	e, token := q.engine, q.req.Continuation
+	if token == "" || len(token) > e.limits.ContinuationBytes || s.point == "" && !isServiceToken(token) {
+		return e.resume(q.req, c.RID, plan, s.point)
+	}
+	wide := fingerprint(c.RID, plan, q.req)
+	if isServiceToken(token) {
+		return q.resumeService(c, plan, s, withKey(wide, s.point))
+	}
+	return resumeOwn(token, withKey(wide, s.point), wide)
+}
+
+// resumeOwn reads a token of a query: of the scope with the fingerprint mark, or of
+// a wider one, whose position is also one in this scope.
+func resumeOwn(token string, mark, wide uint64) (continuation, error) {
+	at, err := parseContinuation(token, mark)
+	if err == nil {
+		return at, nil
+	}
+	at, err = parseContinuation(token, wide)
+	at.Query = mark
+	return at, err
 }
 
 // stream supplies a part of the rows in the order of the query; clip is the

@@ -22,20 +22,12 @@ type scope struct {
 	// prefix is true if the request has a prefix of a hierarchical key.
 	prefix bool
 
-	// whole is true if the request has a whole key. Then there is one range, that
-	// of the key.
-	whole bool
+	// point is the hash of the only key of the scope: of a whole key, or of bounds of
+	// hashed keys that exclude all others. Otherwise it is empty.
+	point partitionkey.EPK
 
 	// former is true if the request names a partition that others have replaced.
 	former bool
-}
-
-// key returns the hash of the whole key of the request, or "".
-func (s scope) key() partitionkey.EPK {
-	if !s.whole {
-		return ""
-	}
-	return s.ranges[0].Min
 }
 
 // scopeOf returns the intersection of what the request names and what the
@@ -75,7 +67,7 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 			return s, base, keyError(err)
 		}
 		full = key.Len() == c.PartitionKey.Levels()
-		s.pinned, s.whole, s.prefix = full, full, !full && key.Len() > 0
+		s.pinned, s.prefix = full, !full && key.Len() > 0
 	}
 	if req.Partition != nil {
 		p, ok := c.Partition(*req.Partition)
@@ -103,6 +95,9 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 		}
 		base = clipped
 	}
+	if full || isKey(c.PartitionKey, base) {
+		s.point = base.Min
+	}
 	return s, base, nil
 }
 
@@ -123,6 +118,13 @@ func outside(clip partitionkey.Range, partition *resource.PartitionID) error {
 // isPoint reports whether a range holds exactly one whole key.
 func isPoint(d partitionkey.Definition, r partitionkey.Range) bool {
 	return r.Min != partitionkey.MinEPK && d.Successor(r.Min).Compare(r.Max) == 0
+}
+
+// isKey is isPoint for the bounds that clients send for one key: the end may also be
+// the hash of the key followed by FF.
+func isKey(d partitionkey.Definition, r partitionkey.Range) bool {
+	next := d.Successor(r.Min)
+	return r.Min != partitionkey.MinEPK && (next.Compare(r.Max) >= 0 || next == r.Min+"\x01" && r.Max == r.Min+partitionkey.MaxEPK)
 }
 
 // task is the part of a scope in one partition.

@@ -294,6 +294,13 @@ func (p *Plan) Ordered() bool { return p.order != nil || p.group != nil || p.inn
 // aggregates. Clients merge such rows of several partitions by their values.
 func (p *Plan) Combines() bool { return p.group != nil || p.replay || p.inner != nil }
 
+// Separate reports whether each row is made of one document, no document has several
+// rows, and none is skipped or removed. Then the number of the last document is a
+// position in the rows.
+func (p *Plan) Separate() bool {
+	return !p.Ordered() && p.plain && p.base >= 0 && !p.replay && !p.query.Rank && p.offset <= 0
+}
+
 // Sorted reports whether the query has an ORDER BY of values, so that its text and
 // parameters may change from page to page; see [Plan.Unfiltered].
 func (p *Plan) Sorted() bool { return len(p.query.OrderBy) > 0 && !p.query.Rank }
