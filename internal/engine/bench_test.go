@@ -127,8 +127,10 @@ func BenchmarkPlanRequest(b *testing.B) {
 				if i++; repeated {
 					i = 0
 				}
-				req := engine.PlanRequest{Link: link, Text: "SELECT c.id, c.n FROM c WHERE c.n > @n AND c.kind = 'a' ORDER BY c.n", Features: "OrderBy",
-					Params: []query.Param{{Name: "@n", Value: value.Int(int64(i))}}}
+				req := engine.PlanRequest{
+					Link: link, Text: "SELECT c.id, c.n FROM c WHERE c.n > @n AND c.kind = 'a' ORDER BY c.n", Features: "OrderBy",
+					Params: []query.Param{{Name: "@n", Value: value.Int(int64(i))}},
+				}
 				if _, err := w.QueryPlan(ctx, caller, req); err != nil {
 					b.Fatal(err)
 				}
