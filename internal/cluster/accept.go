@@ -19,13 +19,13 @@ import (
 
 // Acceptance is the result of [AcceptLoss].
 type Acceptance struct {
-	// Lost has a sentence for each thing that is lost.
+	// Lost has one sentence for each loss.
 	Lost []string
 	// Kept has the names of the new entries of the quarantine: copies of damaged stores,
 	// and directories that the catalog does not name.
 	Kept []string
-	// Remaining has a sentence for each thing that still keeps a server from starting or
-	// from serving a partition.
+	// Remaining has one sentence for each problem that still keeps a server from
+	// starting or from serving a partition.
 	Remaining []string
 }
 
@@ -53,9 +53,10 @@ func AcceptLoss(pool *storage.Pool, dir string, empty bool) (a Acceptance, err e
 	return a, nil
 }
 
-// offline calls do with a node that serves nothing, on a data directory that no server
-// uses. It calls before first, and then opens the catalog without a check; if before is
-// nil it opens and verifies the catalog as a server does.
+// offline opens a node that serves nothing, on a data directory that no server uses,
+// and calls do with it. If before is set, offline calls before first and then opens the
+// catalog without a check. Otherwise it opens and verifies the catalog as a server
+// does.
 func offline(pool *storage.Pool, dir string, do func(*Node) error, before func(*Node) error) error {
 	files := pool.FS()
 	set, err := readMarks(files, dir)
@@ -190,8 +191,8 @@ func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.P
 const emptyGap = 1 << 20
 
 // startEmpty replaces each lost partition with an empty one, which is its only child:
-// clients continue as after a split, their session tokens and continuations are valid,
-// and no number of a lost document is used again.
+// clients continue as after a split, their session tokens and continuations remain
+// valid, and no number of a lost document is used again.
 func (n *Node) startEmpty(a *Acceptance, gone []replication.PartitionRef, fresh *markSet) error {
 	if len(gone) == 0 {
 		return nil
@@ -316,10 +317,10 @@ func (n *Node) acceptUnnamed(a *Acceptance, view *catalog.View, over *catalog.Ov
 	return nil
 }
 
-// clock returns a time as messages have it.
+// clock formats a time for messages.
 func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
 
-// counted returns a number of things as messages have it: "1 record", "2 records".
+// counted formats a count for messages: "1 record", "2 records".
 func counted[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -327,7 +328,7 @@ func counted[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// span returns numbers of things as messages have them: "version 7", "versions 7 to 9".
+// span formats a range of numbers for messages: "version 7", "versions 7 to 9".
 func span[N uint64 | resource.LSN](noun string, first, last N) string {
 	if first == last {
 		return fmt.Sprintf("%s %d", noun, first)

@@ -4,6 +4,6 @@ package cluster
 
 import "time"
 
-// asleep returns zero: this system does not tell. After a suspension the clock seems to
-// have jumped ahead.
+// asleep returns zero: this system does not report it. After a suspension the clock
+// appears to have jumped ahead.
 func asleep() time.Duration { return 0 }

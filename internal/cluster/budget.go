@@ -100,8 +100,8 @@ func (b *budget) current(now time.Time) *terms {
 }
 
 // termsOf computes the terms of a partition. A partition that the view does not name
-// keeps its terms, because its requests are about to be sent elsewhere. A partition with
-// a shared throughput may burst like any other: the budget of its database bounds what
+// keeps its terms, because its requests will soon be sent elsewhere. A partition with a
+// shared throughput may burst like any other: the budget of its database bounds what
 // all partitions spend together.
 func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *terms {
 	fresh := *old
@@ -179,7 +179,7 @@ func (s *sharedBudgets) budget(view *catalog.View, t resource.Throughput, plan t
 		b.Set(plan, now)
 		return b
 	}
-	for rid := range s.byDatabase { // A new database is a good time to forget deleted ones.
+	for rid := range s.byDatabase { // A database is new, so this is the moment to remove deleted ones.
 		if _, exists := view.DatabaseByRID(rid); !exists {
 			delete(s.byDatabase, rid)
 		}

@@ -70,7 +70,7 @@ func (w *world) provisioned(t *testing.T, n, manual int) *catalog.Container {
 	return created
 }
 
-// put writes a document and returns what the meter has counted.
+// put writes a document and returns the count of the meter.
 func (w *world) put(c *catalog.Container, p resource.PartitionID, id string) (float64, error) {
 	k, epk := keyIn(c, p)
 	replica, release, err := w.node.Replica(context.Background(), c, p)
@@ -85,8 +85,8 @@ func (w *world) put(c *catalog.Container, p resource.PartitionID, id string) (fl
 }
 
 // TestEverythingIsBilled spends from many goroutines while the throughput changes. The
-// budgets have counted what the meters have counted, and the node has warned once,
-// because the clock does not advance.
+// budgets count the same as the meters, and the node warns once, because the clock does
+// not advance.
 func TestEverythingIsBilled(t *testing.T) {
 	t.Parallel()
 	const partitions, writers, writes = 3, 8, 60
@@ -186,7 +186,7 @@ func TestRefusalDoesNothing(t *testing.T) {
 		t.Errorf("query: %v at LSN %d for %v RU", err, lsn, meter.Due())
 	}
 	if strings.Contains(log.String(), "throughput") {
-		t.Errorf("a refusal is an answer, no event: %s", log.String())
+		t.Errorf("a refusal was logged: %s", log.String())
 	}
 }
 
@@ -198,6 +198,6 @@ func TestParseEnforcement(t *testing.T) {
 		}
 	}
 	if _, err := cluster.ParseEnforcement(""); err == nil {
-		t.Error("nothing is a level")
+		t.Error("the empty text was accepted as a level")
 	}
 }

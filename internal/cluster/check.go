@@ -27,28 +27,28 @@ type Report struct {
 	Interrupted bool
 	Unchecked   []UncheckedPartition
 
-	// Problems has what is wrong apart from the contents of single partitions: missing
-	// directories, partitions that cannot be read or have less than was acknowledged, and
-	// a catalog that is older than its partitions.
+	// Problems lists what is wrong apart from the contents of single partitions:
+	// missing directories, partitions that cannot be read or have less than was
+	// acknowledged, and a catalog that is older than its partitions.
 	Problems []string
 
-	// Leftovers has the directories that the catalog has on record as garbage, because
-	// they were being created or removed when a process ended. The next start of a server
-	// deletes them. They are not a problem.
+	// Leftovers lists the directories that the catalog has on record as garbage,
+	// because they were being created or removed when a process ended. The next start
+	// of a server deletes them. They are not a problem.
 	Leftovers []string
 
-	// Unnamed has the directories that are unknown to the catalog. The next start of a
-	// server moves them to the quarantine.
+	// Unnamed lists the directories that are unknown to the catalog. The next start of
+	// a server moves them to the quarantine.
 	Unnamed []string
 
 	// Ahead has one sentence for each partition whose latest _ts is ahead of the clock.
 	// The stored data is not wrong because of that.
 	Ahead []string
 
-	// Quarantine has the entries of the quarantine, oldest first.
+	// Quarantine lists the entries of the quarantine, oldest first.
 	Quarantine []Quarantined
 
-	// Losses has the losses that were accepted, oldest first. They are not a problem.
+	// Losses lists the losses that were accepted, oldest first. They are not a problem.
 	Losses []catalog.Loss
 }
 
@@ -64,7 +64,7 @@ type UncheckedPartition struct {
 	Partition           resource.PartitionID
 }
 
-// Clean reports whether the check found nothing wrong in what it verified.
+// Clean reports whether everything that the check verified is correct.
 func (r *Report) Clean() bool {
 	for i := range r.Partitions {
 		if !r.Partitions[i].Clean() {

@@ -91,7 +91,7 @@ func TestCheckInParallel(t *testing.T) {
 		var last cluster.CheckProgress
 		report, err := cluster.Check(context.Background(), "data", cluster.CheckOptions{Pool: pool, Parallel: parallel, Progress: func(p cluster.CheckProgress) {
 			if p.Part < last.Part || p.Documents < last.Documents || p.Partitions < last.Partitions || p.Total != partitions {
-				t.Errorf("%+v behind %+v", p, last)
+				t.Errorf("progress went from %+[2]v back to %+[1]v", p, last)
 			}
 			last = p
 		}})
@@ -150,7 +150,7 @@ func TestCheckInterrupted(t *testing.T) {
 				t.Errorf("interrupted at %v: %d checked, %d not, of %d", when, len(report.Partitions), len(report.Unchecked), partitions)
 			}
 			if after := filesBelow(t, files, "data"); !reflect.DeepEqual(before, after) {
-				t.Errorf("interrupted at %v: the files are not what they were", when)
+				t.Errorf("interrupted at %v: the files have changed", when)
 			}
 		}
 	}

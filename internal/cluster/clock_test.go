@@ -104,7 +104,7 @@ func TestClockJumps(t *testing.T) {
 			m.pass(cluster.ClockSteady - 1)
 			c.Check()
 		}, lag{0, day + time.Hour, day + time.Hour}, [2]float64{2, 0}},
-		"slow drift that is looked at": {func(m *machine, c *cluster.Clock) {
+		"slow drift, checked often": {func(m *machine, c *cluster.Clock) {
 			for range 1000 {
 				m.pass(time.Second)
 				m.set(time.Second)
@@ -128,7 +128,7 @@ func TestClockJumps(t *testing.T) {
 				t.Errorf("status %+v", st)
 			}
 			if got := c.Monotonic().Sub(machineStart); got != time.Duration(m.elapsed.Load()) {
-				t.Errorf("even time went on by %s, and %s have passed", got, time.Duration(m.elapsed.Load()))
+				t.Errorf("the monotonic time advanced by %s, and %s have passed", got, time.Duration(m.elapsed.Load()))
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func (w *world) stopped(t *testing.T, m *machine, meanwhile func()) {
 	}
 }
 
-// TestStartAfterDowntime shows that documents that have expired since the last known time
+// TestStartAfterDowntime shows that documents that expired after the last known time
 // are hidden after the start, and deleted when the doubt has ended.
 func TestStartAfterDowntime(t *testing.T) {
 	t.Parallel()

@@ -220,10 +220,10 @@ func TestDropWaitsForHolders(t *testing.T) {
 		t.Errorf("a new call: got %v, want 410", err)
 	}
 	if _, err := disk.FS().Stat(dir + "/0"); err != nil {
-		t.Errorf("the directory in use is gone: %v", err)
+		t.Errorf("the directory in use was removed: %v", err)
 	}
 	if _, err := disk.FS().Stat(dir + "/1"); err == nil {
-		t.Error("the directory that nobody uses is still there")
+		t.Error("the unused directory still exists")
 	}
 	release()
 	awaitGone(t, disk.FS(), dir)
@@ -232,7 +232,7 @@ func TestDropWaitsForHolders(t *testing.T) {
 	}
 }
 
-// nothingLeft verifies that the maintenance removes what a crash has left below p and on
+// nothingLeft verifies that the maintenance removes what a crash left below p and in
 // the catalog's record, and that nothing was moved to the quarantine.
 func nothingLeft(t *testing.T, w *world, disk *storagetest.Disk) {
 	t.Helper()
@@ -280,7 +280,7 @@ func TestCrashDuringCreation(t *testing.T) {
 		}
 		c, found := w.catalog.View().Container("d", "c")
 		if createErr == nil && !found {
-			t.Fatalf("operation %d: the container was acknowledged and is gone", n)
+			t.Fatalf("operation %d: the container was acknowledged and is missing", n)
 		}
 		if found {
 			for id := range resource.PartitionID(3) {
@@ -393,8 +393,8 @@ func TestStartCompares(t *testing.T) {
 	}
 }
 
-// TestStartWithForeignCatalog starts a node with a catalog that never had a commit.
-// Another catalog belongs to the partitions then, and nothing is deleted.
+// TestStartWithForeignCatalog starts a node with a catalog that never had a commit. The
+// partitions then belong to another catalog, and nothing is deleted.
 func TestStartWithForeignCatalog(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -444,8 +444,9 @@ func TestDamagedPartition(t *testing.T) {
 	}
 }
 
-// TestFullDisk returns errors for writes on a full disk and names the reason, while other
-// partitions are read. After a restart with room, everything acknowledged is there.
+// TestFullDisk returns errors for writes on a full disk and names the reason, while
+// other partitions are read. After a restart with free space, every acknowledged write
+// is present.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -492,7 +493,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestClosed has a closed node refuse calls.
+// TestClosed shows that a closed node refuses calls.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

@@ -23,9 +23,9 @@ const (
 	partitionsDir = "p"
 )
 
-// buildersMax bounds the partitions that are created at the same time for one container,
-// or closed at the same time by Close. Each waits for several syncs, which a disk can
-// combine.
+// buildersMax bounds the partitions that are created at the same time for one
+// container, or closed at the same time by Close. Each of them waits for several syncs,
+// which a disk can combine.
 const buildersMax = 16
 
 // containerDir returns the directory of a container's partitions. Its name is hexadecimal:
@@ -76,9 +76,9 @@ func (n *Node) CreatePartitions(ctx context.Context, container resource.Containe
 // probeBytes is the size of the file that probe writes. One partition needs more.
 const probeBytes = 64 << 10
 
-// planContainer commits to the catalog which directories are about to be created. Before
-// that, it verifies that the disk has room: a catalog that cannot store a commit refuses
-// all further ones.
+// planContainer commits to the catalog which directories will be created. Before that,
+// it verifies that the disk has room: a catalog that cannot store a commit refuses all
+// later ones.
 func (n *Node) planContainer(ctx context.Context, rid resource.RID, partitions []resource.Partition) error {
 	err := n.probe(rid)
 	if err != nil {
@@ -92,8 +92,8 @@ func (n *Node) planContainer(ctx context.Context, rid resource.RID, partitions [
 // in [InflightDir], and a crash may leave one there.
 const ProbePrefix = "probe-"
 
-// InflightDir is the directory in the data directory for files and stores that do not
-// count yet.
+// InflightDir is the directory in the data directory for files and stores that are not
+// in use yet.
 const InflightDir = "inflight"
 
 // probe verifies that the disk has room for a container.

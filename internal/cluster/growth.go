@@ -20,7 +20,7 @@ type growth struct {
 	bytes map[resource.RID]int64 // by container
 }
 
-// weighed is the LSN and the size of a partition when it was last counted.
+// weighed has the LSN and the size of a partition when it was last counted.
 type weighed struct{ lsn, bytes atomic.Int64 }
 
 // begin sets both to those of an open partition.

@@ -78,25 +78,25 @@ func TestCheckGrowth(t *testing.T) {
 	grow(automatic, 0, 15)
 	grow(manual, 0, 40)
 	if n := weigh(); n != 0 {
-		t.Errorf("%v are to be looked at for 15 KB", heardOf)
+		t.Errorf("Grown was called for %v after 15 KB", heardOf)
 	}
-	grow(automatic, 0, 15) // writing the same documents again is no growth
+	grow(automatic, 0, 15) // writing the same documents again does not count as growth
 	if n := weigh(); n != 0 {
-		t.Errorf("%v are to be looked at for what was there", heardOf)
+		t.Errorf("Grown was called for %v without growth", heardOf)
 	}
-	w.restart(t, func(c *cluster.Config) { // The counts are gone, and stored documents are no growth.
+	w.restart(t, func(c *cluster.Config) { // The restart has reset the counts, and stored documents do not count as growth.
 		c.Limits.PhysicalPartitionBytes, c.Grown, c.Maintenance, c.MaxOpen = 256<<10, heard.add, -1, 1
 	})
 	grow(automatic, 15, 30)
 	if n := weigh(); n != 0 {
-		t.Errorf("%v are to be looked at for 15 KB more", heardOf)
+		t.Errorf("Grown was called for %v after another 15 KB", heardOf)
 	}
 	grow(automatic, 30, 33)
 	if n := weigh(); n != 1 || heardOf[0] != automatic.rid {
-		t.Errorf("%v are to be looked at for 18 KB, want %v", heardOf, automatic.rid)
+		t.Errorf("Grown was called for %v after 18 KB, want %v", heardOf, automatic.rid)
 	}
 	if n := weigh(); n != 1 {
-		t.Errorf("%v are to be looked at, once more for nothing", heardOf)
+		t.Errorf("Grown was called again for %v without growth", heardOf)
 	}
 }
 
@@ -156,13 +156,13 @@ func TestCheckGrowthLoad(t *testing.T) {
 		return asking
 	}
 	if got := use(4); len(got) != 0 {
-		t.Errorf("%v are to be looked at after four seconds", got)
+		t.Errorf("Grown was called for %v after four seconds", got)
 	}
 	if got := use(1); !slices.Equal(got, []string{"own", "shared"}) {
-		t.Errorf("%v are to be looked at after five seconds, want those with a policy that is on", got)
+		t.Errorf("Grown was called for %v after five seconds, want those with an enabled policy", got)
 	}
 	if !w.node.ReachedMax(made["own"]) || !w.node.ReachedMax(made["shared"]) || w.node.ReachedMax(made["off"]) || w.node.ReachedMax(made["idle"]) {
-		t.Error("what is to be looked at has not reached its maximum, or what is not has")
+		t.Error("ReachedMax differs from the containers for which Grown was called")
 	}
 	raised := catalog.PutThroughput{Throughput: resource.Throughput{Owner: made["own"].RID, Max: 1000, Upgrade: on}}
 	if _, err := w.catalog.Commit(t.Context(), raised); err != nil {
@@ -212,6 +212,6 @@ func TestCheckGrowthShared(t *testing.T) {
 	got := heard.take()
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("%v are to be looked at, want %v", got, want)
+		t.Errorf("Grown was called for %v, want %v", got, want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDescriptorsMatter logs a warning about the limit of descriptors, with the remedy,
-// only if there are partitions that cannot be open because of it.
+// TestDescriptorsMatter shows that a warning about the limit of descriptors, with the
+// remedy, is logged only if the limit keeps some partitions from being open.
 func TestDescriptorsMatter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -14,5 +14,5 @@ func (n *Node) splitDelay(container resource.RID) time.Duration {
 	return n.cfg.SplitDelay
 }
 
-// SplitDelay returns the delay of splits and merges in containers without their own.
+// SplitDelay returns the delay of splits and merges in containers that do not set one.
 func (n *Node) SplitDelay() time.Duration { return n.cfg.SplitDelay }

@@ -14,8 +14,8 @@ import (
 // the growth of containers, and retry to delete directories.
 
 const (
-	// maintenanceEvery is the time between two runs unless the configuration sets
-	// another. No request waits for a run.
+	// maintenanceEvery is the default time between two runs. No request waits for a
+	// run.
 	maintenanceEvery = time.Second
 	// maintenanceWait bounds how long one partition may delay the others, for example
 	// one that is about to be split.

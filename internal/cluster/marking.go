@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// marksEvery is the time from a write to its mark, without the time of the disk for
-	// one sync. One append and one sync mark all partitions that were written to in that
-	// time.
+	// marksEvery is the time from a write to its mark, without the time of the sync.
+	// One append and one sync mark all partitions that were written to in that time.
 	marksEvery = 500 * time.Millisecond
 	// marksBytesMax is the size above which the file is rewritten, if that at least
 	// halves its size.
@@ -108,7 +107,7 @@ func (m *marking) write() {
 	var records []markRecord
 	now := m.now()
 	for _, s := range due {
-		s.noted.Store(false) // Before the LSN is read, so that a later effect is noted again.
+		s.noted.Store(false) // This precedes reading the LSN, so a later effect is noted again.
 		lsn := uint64(s.synced.Load())
 		records = append(records, markRecord{kind: markPartition, ref: s.ref, mark: mark{value: lsn, position: s.store.Position(), at: now}})
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Marks say what the stores of a data directory must at least contain: the version of
-// the catalog, and the LSN of each partition. They are kept apart from the stores, so
-// that the loss of the newest part of a store is detected.
+// Marks record the minimum contents of the stores of a data directory: the version of
+// the catalog, and the LSN of each partition. They are stored separately, so that the
+// loss of the newest part of a store is detected.
 //
 // The file is a sequence of records of the same size, to which records are appended.
 // Each is a lower bound, so any of them may be missing: a record that cannot be read
@@ -59,7 +59,7 @@ const (
 
 var markSums = crc32.MakeTable(crc32.Castagnoli)
 
-// mark is what one store must at least contain.
+// mark is the minimum that one store must contain.
 type mark struct {
 	value    uint64 // an LSN, or the version of the catalog
 	position storage.Position
@@ -250,7 +250,7 @@ func writeMarks(files storage.Files, dir string, set *markSet) (f storage.File, 
 	return f, int64(len(content)), nil
 }
 
-// syncDir syncs a directory, so that the names in it survive a crash.
+// syncDir syncs a directory, so that its entries survive a crash.
 func syncDir(files storage.Files, dir string) error {
 	d, err := files.OpenDir(dir)
 	if err != nil {

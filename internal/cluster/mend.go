@@ -91,10 +91,10 @@ func (n *Node) noteOpened(ref replication.PartitionRef, err error) {
 	n.refused[ref] = err.Error()
 }
 
-// Mend measures the room on the disk. When there is room again, it closes partitions that
-// have stopped because the disk was full or too many files were open, and those that are
-// open for reading only; the next request opens them again. It does the same for the
-// catalog's store, see Config.MendCatalog. It is a maintenance task.
+// Mend measures the free space of the disk. When there is space again, it closes
+// partitions that have stopped because the disk was full or too many files were open,
+// and those that are open for reading only; the next request opens them again. It does
+// the same for the catalog's store, see Config.MendCatalog. It is a maintenance task.
 func (n *Node) Mend() {
 	before := n.cfg.Pool.CanGrow()
 	space := n.cfg.Pool.CheckSpace()

@@ -143,8 +143,8 @@ func (x *merging) fits(context.Context) error {
 	return nil
 }
 
-// share returns the sum of the throughput shares of both partitions, which is 0 unless the
-// throughput is divided manually, and what one partition can serve.
+// share returns the sum of the throughput shares of both partitions, and the most that
+// one partition can serve. The sum is 0 unless the throughput is divided manually.
 func (x *merging) share() (rus float64, most int) {
 	view := x.node.cfg.Catalog.View()
 	c, ok := view.ContainerByRID(x.container)

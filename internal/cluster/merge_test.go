@@ -117,7 +117,7 @@ func mergedFrom(t *testing.T, before *catalog.Container, result cluster.MergeRes
 
 // TestMergeModel splits and merges partitions continuously while they are written, read
 // and queried: each acknowledged write exists once, queries always return what is
-// certain at that moment, and every store is clean (S111).
+// certainly stored at that moment, and every store is clean (S111).
 func TestMergeModel(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -195,8 +195,8 @@ func TestMergeAndDrop(t *testing.T) {
 	testAndDrop(t, mergeTwo)
 }
 
-// TestMergeInDoubt leaves it unknown whether the switch is stored: writes to both ranges
-// are refused and reads are served until a start finds out.
+// TestMergeInDoubt leaves it unknown whether the switch is stored: writes to both
+// ranges are refused and reads are served until a start determines the outcome.
 func TestMergeInDoubt(t *testing.T) {
 	t.Parallel()
 	testInDoubt(t, mergeTwo)
@@ -243,12 +243,12 @@ func TestMergeWhileHeld(t *testing.T) {
 		return left
 	}
 	if got := dirs(); !slices.Equal(got, []string{"1", "2"}) {
-		t.Errorf("while one parent is held there are %v", got)
+		t.Errorf("while one parent is held, these remain: %v", got)
 	}
 	release()
 	awaitGone(t, disk.FS(), fmt.Sprintf("data/p/%x/1", string(c.rid)))
 	if got := dirs(); !slices.Equal(got, []string{"2"}) {
-		t.Errorf("when it was given back there are %v", got)
+		t.Errorf("after its release, these remain: %v", got)
 	}
 	for id := range resource.PartitionID(2) {
 		if _, _, err := w.node.Replica(t.Context(), before, id); status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
@@ -280,7 +280,7 @@ func TestMergeFeed(t *testing.T) {
 		}
 	}
 	if len(seen) != 19 {
-		t.Fatalf("%d documents were seen", len(seen))
+		t.Fatalf("%d documents were returned", len(seen))
 	}
 	result, err := w.node.Merge(t.Context(), c.rid, 0, 1)
 	if err != nil {
@@ -309,7 +309,7 @@ func TestMergeFeed(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("the feed behind %v has %q, want %q", after, got, want)
+		t.Errorf("the feed after %v has %q, want %q", after, got, want)
 	}
 }
 

@@ -18,11 +18,11 @@
 // that leaves a directory writes that record. Any other directory that the catalog does
 // not name is moved to the quarantine. A missing directory that it names stops the start.
 //
-// A split or merge has one commit. Before it the children are garbage, after it the
-// parents are.
+// A split or merge takes effect with one commit. Before it the children are garbage,
+// after it the parents are.
 //
-// A record apart from the stores, at most a second old, has what was acknowledged. A
-// store or a catalog that has less than that is not served from.
+// The marks, which are at most a second old and not part of the stores, record what was
+// acknowledged. A store or a catalog with less than that is not served.
 //
 // A partition is open at most once, and is closed only while it has no holder. An open
 // partition that is not used costs memory and descriptors, but no goroutine of this
@@ -62,7 +62,7 @@ type Config struct {
 	Catalog *catalog.Catalog
 	Limits  resource.Limits
 	Now     func() time.Time // nil: time.Now; ignored if Clock is set
-	Clock   *Clock           // nil: one with the defaults that reads Now
+	Clock   *Clock           // nil: a Clock with defaults that reads Now
 	Logger  *slog.Logger     // nil: discard
 
 	// Throttling says how the budgets of request units are enforced.
@@ -143,7 +143,7 @@ type Node struct {
 }
 
 // rostersBytes is the memory of all partitions together for the rosters of keys that
-// queries ask for. It is enough for about a million documents with their ids.
+// queries use. It is enough for about a million documents with their ids.
 const rostersBytes = 32 << 20
 
 // refSet is a set of partitions. It is safe for concurrent use. The zero value is empty.
@@ -333,7 +333,7 @@ func (n *Node) acquire(ctx context.Context, ref replication.PartitionRef) (*slot
 	}
 }
 
-// joined says what became of a call of join.
+// joined is the result of a call of join.
 type joined uint8
 
 const (

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPacer keeps to the rate by its clock, with pieces of any size, does not save idle
-// time, and pauses far less often than once per piece.
+// TestPacer shows that a pacer keeps to its rate with pieces of any size, does not save
+// idle time, and pauses far less often than once per piece.
 func TestPacer(t *testing.T) {
 	t.Parallel()
 	const rate = 4 << 20
@@ -45,6 +45,6 @@ func TestPacer(t *testing.T) {
 	p := pacer{rate: 1, now: time.Now, sleep: sleep}
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if err := p.spend(ctx, 1<<30); !errors.Is(err, context.Canceled) {
-		t.Errorf("a pause that is ended: %v", err)
+		t.Errorf("a canceled pause: %v", err)
 	}
 }

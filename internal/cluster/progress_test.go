@@ -74,8 +74,8 @@ func TestIndexProgressOpens(t *testing.T) {
 		release()
 	}
 	ended, cancel := context.WithCancelCause(context.Background())
-	cancel(errors.New("nobody waits"))
+	cancel(errors.New("the caller has gone"))
 	if got := w.node.IndexProgress(ended, fresh); got != 100 {
-		t.Errorf("progress %d for a caller who has gone", got)
+		t.Errorf("progress %d for a canceled call", got)
 	}
 }

@@ -19,14 +19,15 @@ const (
 	clearShare = 0.1
 )
 
-// clearOpensMax is how many closed partitions one call of Clear opens. After a restart
-// there may be many, and requests need the disk too.
+// clearOpensMax is the maximum number of closed partitions that one call of Clear
+// opens. After a restart there may be many, and requests need the disk too.
 const clearOpensMax = 8
 
 // purgingFile is a file in the directory of a partition that has documents for Clear to
-// delete, so that a start finds the partition without opening it. The file is empty. It is
-// only a hint: if it is missing, Clear deletes the documents after a request has opened
-// the partition, and if it is there for nothing, Clear opens the partition once.
+// delete, so that a start finds the partition without opening it. The file is empty. It
+// is only a hint: if it is missing, Clear deletes the documents after a request has
+// opened the partition, and if it exists without such documents, Clear opens the
+// partition once.
 const purgingFile = "PURGING"
 
 func (s *slot) Purge(ctx context.Context, ask partition.Purge) (partition.Purged, error) {

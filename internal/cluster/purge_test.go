@@ -30,7 +30,8 @@ func enforcedWorld(t *testing.T, clock *atomic.Int64) *world {
 	return w
 }
 
-// TestClear deletes purged documents with a tenth of the throughput, and bills that.
+// TestClear shows that purged documents are deleted with a tenth of the throughput, and
+// that the deletions are billed.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	const documents, rate = partition.BatchMax + 20, 1000
@@ -183,7 +184,7 @@ func TestClearManyClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if done, err := w.purge(c, 0); err != nil || done.Marked || done.Deleted != 1 || w.isPurging(c, 0) {
-		t.Errorf("%+v, %v: few are deleted at once, and nothing is left to be found", done, err)
+		t.Errorf("%+v, %v: want a few deleted at once, and no partition left", done, err)
 	}
 }
 
@@ -211,8 +212,8 @@ func TestClearSplit(t *testing.T) {
 	w.cleared(t, split, result.Children[0].ID, result.Children[1].ID)
 }
 
-// TestExpireUsesLeftOver deletes nothing after a second that has spent its whole budget,
-// and continues after a second that has not.
+// TestExpireUsesLeftOver shows that Expire deletes nothing after a second whose whole
+// budget was spent, and continues after one with units left.
 func TestExpireUsesLeftOver(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64

@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// TestChildrenAreAdopted accepts the loss of a newer catalog. The children of a split are
-// in the quarantine then; restored, they replace their parent, with every document.
+// TestChildrenAreAdopted accepts the loss of a newer catalog, which moves the children
+// of a split to the quarantine. A restore replaces their parent with them, with every
+// document.
 func TestChildrenAreAdopted(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -35,7 +36,7 @@ func TestChildrenAreAdopted(t *testing.T) {
 		t.Error("restored under another name")
 	}
 	if got := quarantined(t, disk); !slices.Contains(got, a.Kept[0]) || !slices.Contains(got, a.Kept[1]) {
-		t.Fatalf("after what was refused the quarantine has %q", got)
+		t.Fatalf("after the refused restores the quarantine has %q", got)
 	}
 	if done, err := restore(t, disk, "", a.Kept...); err != nil {
 		t.Fatalf("%q: %v", done, err)
@@ -45,7 +46,7 @@ func TestChildrenAreAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.catalog.View().Version(); got <= version {
-		t.Errorf("version %d is used twice: %d was there", got, version)
+		t.Errorf("version %d is used twice: the catalog already had %d", got, version)
 	}
 	again, _ := w.catalog.View().ContainerByRID(c.RID)
 	documents := int64(0)
@@ -93,7 +94,7 @@ func TestWrittenParentIsNotReplaced(t *testing.T) {
 	checkClean(t, disk)
 }
 
-// checkClean verifies that a check finds no problem, whatever is in the quarantine.
+// checkClean verifies that a check finds no problem, regardless of the quarantine.
 func checkClean(t *testing.T, disk *storagetest.Disk) {
 	t.Helper()
 	if report := check(t, disk); !report.Clean() {
@@ -172,7 +173,7 @@ func TestQuarantineRestoresAndDeletes(t *testing.T) {
 		t.Fatalf("quarantine %q", names)
 	}
 	if _, err := restore(t, disk, "", names...); err == nil || !strings.Contains(err.Error(), dir+"/1") {
-		t.Errorf("over a partition that is there: %v", err)
+		t.Errorf("over an existing partition: %v", err)
 	}
 	if err := disk.FS().RemoveAll(dir + "/1"); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func TestQuarantineRestoresAndDeletes(t *testing.T) {
 		}
 	}
 	if _, err := restore(t, disk, "", names...); err == nil {
-		t.Error("restored what is no partition")
+		t.Error("restored an entry without a partition")
 	}
 	if err := cluster.DeleteQuarantined(disk.FS(), "data", names[0]); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func eachCrash(t *testing.T, stride int64, story func(t *testing.T, n int64) (br
 	}
 }
 
-// broken returns the disk as a crash leaves it that happens when the disk begins to fail.
+// broken returns the disk as it is after a crash at the moment when it begins to fail.
 func broken(disk *storagetest.Disk, n int64) (after *storagetest.Disk, broke bool) {
 	_, failed := disk.Operations()
 	disk.Heal()
@@ -56,8 +56,8 @@ func closeClean(t *testing.T, n int64, w *world, disk *storagetest.Disk) {
 	checkClean(t, disk)
 }
 
-// TestCrashDuringDrop crashes while a container or a database is dropped: it is complete or
-// gone, and nothing else is affected.
+// TestCrashDuringDrop crashes while a container or a database is dropped: it is
+// complete or removed, and nothing else is affected.
 func TestCrashDuringDrop(t *testing.T) {
 	t.Parallel()
 	for _, database := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestCrashDuringDrop(t *testing.T) {
 				again.node.RemoveLeftovers()
 				if _, found := again.catalog.View().ContainerByRID(c.RID); found {
 					if err == nil {
-						t.Errorf("operation %d: it was dropped and is there", n)
+						t.Errorf("operation %d: it was dropped and still exists", n)
 					}
 					for id := range resource.PartitionID(2) {
 						if err := again.read(c, id, "x"); err != nil {
@@ -105,7 +105,7 @@ func TestCrashDuringDrop(t *testing.T) {
 					t.Errorf("operation %d: its directory is left", n)
 				}
 				if _, found := again.catalog.View().ContainerByRID(other.RID); found != (!database || err != nil) && err == nil {
-					t.Errorf("operation %d: another container is there: %v", n, found)
+					t.Errorf("operation %d: another container exists: %v", n, found)
 				} else if found {
 					for id := range resource.PartitionID(2) {
 						if err := again.read(other, id, "x"); err != nil {
@@ -144,7 +144,7 @@ func children(t *testing.T, disk *storagetest.Disk) (names []string) {
 		if e.Partition == nil || e.Empty {
 			continue
 		}
-		// The newest of each partition; of those of one second, the last one.
+		// The newest of each partition wins; within one second, the last one.
 		names = slices.DeleteFunc(names, func(name string) bool { return newest[name] == e.Partition.Partition })
 		names, newest[e.Name] = append(names, e.Name), e.Partition.Partition
 	}
@@ -186,7 +186,7 @@ func withPool(disk *storagetest.Disk, do func(*storage.Pool) error) error {
 	return errors.Join(do(pool), pool.Close())
 }
 
-// acceptBroken accepts the loss on a disk that is about to fail, so it ignores the error.
+// acceptBroken accepts the loss on a disk that will fail, so it ignores the error.
 func acceptBroken(disk *storagetest.Disk, empty bool) {
 	_ = withPool(disk, func(pool *storage.Pool) error {
 		_, err := cluster.AcceptLoss(pool, "data", empty)
@@ -332,7 +332,7 @@ func TestCrashDuringDeletion(t *testing.T) {
 		after, broke := broken(from, n)
 		if slices.Contains(quarantined(t, after), entry) {
 			if err == nil {
-				t.Errorf("operation %d: it was deleted and is there", n)
+				t.Errorf("operation %d: it was deleted and still exists", n)
 			}
 			if err := cluster.DeleteQuarantined(after.FS(), "data", entry); err != nil {
 				t.Errorf("operation %d: again: %v", n, err)

@@ -45,17 +45,17 @@ func TestSplitRefused(t *testing.T) {
 		code status.Code
 		why  error
 	}{
-		"unknown container":         {rid: resource.ContainerRID(resource.DatabaseRID(9), 9), code: status.CodeNotFound},
-		"unknown partition":         {rid: c.rid, id: 7, code: status.CodeNotFound},
-		"zero bytes are the bound":  {rid: c.rid, at: "\x00\x00", code: status.CodeBadRequest},
-		"the upper bound":           {rid: c.rid, at: "\xff", code: status.CodeBadRequest},
-		"behind the upper bound":    {rid: c.rid, at: "\xff\x01", code: status.CodeBadRequest},
-		"where no hash is":          {rid: c.rid, at: "\x40", code: status.CodeBadRequest},
-		"no hash on level two":      {rid: c.rid, at: string(first[:16]) + "\x40", code: status.CodeBadRequest},
-		"inside of one full key":    {rid: c.rid, at: string(first) + "\x01", code: status.CodeBadRequest},
-		"outside of its range":      {rid: one.RID, id: 0, at: "\x30", code: status.CodeBadRequest},
-		"the bound between the two": {rid: one.RID, id: 0, at: string(one.Ranges.At(0).Range.Max), code: status.CodeBadRequest},
-		"filled by one key":         {rid: one.RID, id: filled.ID, code: status.CodeBadRequest, why: partition.ErrIndivisible},
+		"unknown container":             {rid: resource.ContainerRID(resource.DatabaseRID(9), 9), code: status.CodeNotFound},
+		"unknown partition":             {rid: c.rid, id: 7, code: status.CodeNotFound},
+		"zero bytes are the bound":      {rid: c.rid, at: "\x00\x00", code: status.CodeBadRequest},
+		"the upper bound":               {rid: c.rid, at: "\xff", code: status.CodeBadRequest},
+		"above the upper bound":         {rid: c.rid, at: "\xff\x01", code: status.CodeBadRequest},
+		"above every hash":              {rid: c.rid, at: "\x40", code: status.CodeBadRequest},
+		"above every hash of level two": {rid: c.rid, at: string(first[:16]) + "\x40", code: status.CodeBadRequest},
+		"inside a full key":             {rid: c.rid, at: string(first) + "\x01", code: status.CodeBadRequest},
+		"outside its range":             {rid: one.RID, id: 0, at: "\x30", code: status.CodeBadRequest},
+		"the bound between the two":     {rid: one.RID, id: 0, at: string(one.Ranges.At(0).Range.Max), code: status.CodeBadRequest},
+		"filled by one key":             {rid: one.RID, id: filled.ID, code: status.CodeBadRequest, why: partition.ErrIndivisible},
 	} {
 		_, err := w.node.Split(t.Context(), test.rid, test.id, partitionkey.EPK(test.at))
 		if status.CodeOf(err) != test.code || test.why != nil && !errors.Is(err, test.why) {
@@ -241,9 +241,10 @@ func TestMergeLimits(t *testing.T) {
 	}
 }
 
-// TestMergeDividedMeanwhile divides the throughput during a merge so that both partitions
-// together have more than one can serve: the merge ends, and both continue to serve. It
-// does so for the throughput of a container and for that of a database.
+// TestMergeDividedMeanwhile divides the throughput during a merge so that both
+// partitions together have more than one can serve. The merge fails, and both
+// continue to serve. It does so for the throughput of a container and for that of a
+// database.
 func TestMergeDividedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

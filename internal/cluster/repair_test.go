@@ -165,7 +165,7 @@ func TestRepairClock(t *testing.T) {
 	}
 	for _, p := range report.Partitions {
 		if p.Latest > now.Unix() {
-			t.Errorf("partition %s of %s is at %d, %d seconds ahead", p.Partition, p.Container, p.Latest, p.Latest-now.Unix())
+			t.Errorf("the time of partition %s of %s is %d, %d seconds ahead", p.Partition, p.Container, p.Latest, p.Latest-now.Unix())
 		}
 	}
 	if again, err := repairOn(disk, now); err != nil || len(again.Done) != 0 {
@@ -185,7 +185,7 @@ func TestRepairClock(t *testing.T) {
 	for name, n := range map[string]int{"before": 3, "under": 1} {
 		c, _ := w.catalog.View().Container("d", name)
 		if int64(c.TS) > now.Unix() {
-			t.Errorf("container %s is of %d", name, c.TS)
+			t.Errorf("container %s has the time %d", name, c.TS)
 		}
 		for p := range n {
 			if err := w.write(c, c.Ranges.At(p).Value.ID, "after"); err != nil {

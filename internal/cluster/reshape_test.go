@@ -328,7 +328,7 @@ func watchSwitch(disk *storagetest.Disk, syncs *atomic.Int64, store func() error
 	}))
 }
 
-// testMetrics makes a change once, and then twice one that is refused.
+// testMetrics makes one change, and then two that are refused.
 func testMetrics(t *testing.T, change reshape, name string) {
 	t.Helper()
 	w, _ := start(t, 0)

@@ -173,7 +173,7 @@ func (n *Node) replaceable(c *catalog.Container, id resource.PartitionID, by []r
 	return nil
 }
 
-// adoptContainer creates a container of partitions that tile the key space.
+// adoptContainer creates a container from partitions that tile the key space.
 func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 	database, name, ok := strings.Cut(as, "/")
 	if !ok || database == "" || name == "" {
@@ -203,7 +203,7 @@ func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 	return done, n.adopt(all, change, func() error { return nil })
 }
 
-// definition returns the definition of a container, as far as a partition has it.
+// definition returns the part of a container's definition that a partition stores.
 func definition(name string, summary partition.Summary) (resource.Container, error) {
 	key, err := json.Marshal(summary.Key)
 	if err != nil {
@@ -239,7 +239,7 @@ func (n *Node) adopt(all []returning, change catalog.Change, after func() error)
 	return errors.Join(after(), n.removeEntries(all))
 }
 
-// bringBack moves partitions to the directories that the catalog names.
+// bringBack moves partitions to the directories that the catalog has for them.
 func (n *Node) bringBack(all []returning) error {
 	for _, r := range all {
 		if err := n.moveIn(r); err != nil {

@@ -87,7 +87,7 @@ func (n *Node) scrubLoop(ctx context.Context) {
 // containers and partitions, one file at a time and at Config.ScrubRate, and compares
 // their checksums. A damaged file is logged and counted, and its partition is in
 // [Node.Unwell], until the file is found undamaged or is no longer used. Scrub skips
-// partitions that are just being opened or closed. The node calls it once per day if
+// partitions that are being opened or closed. The node calls it once per day if
 // Config.ScrubRate is set. Only one goroutine may call it at a time.
 func (n *Node) Scrub(ctx context.Context) error {
 	began, files := time.Now(), 0

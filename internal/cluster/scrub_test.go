@@ -97,7 +97,7 @@ func TestScrub(t *testing.T) {
 	}
 	scrub()
 	if unwell := w.node.Unwell(); len(unwell) > 0 || strings.Contains(text.String(), "level=ERROR") {
-		t.Fatalf("nothing is damaged, and unwell is %v\n%s", unwell, &text)
+		t.Fatalf("before the damage, unwell is %v\n%s", unwell, &text)
 	}
 	before := gathered(t, registry, "decan_scrub")
 	if before["decan_scrub_bytes_total"] < 6*1000 || before["decan_scrub_last_pass_timestamp_seconds"] == 0 || before["decan_scrub_damaged_files"] != 0 {

@@ -119,8 +119,8 @@ func (m slotMove) String() string {
 	}[m]
 }
 
-// slotArrows has the state after each move from each state. A state that is missing
-// refuses the move.
+// slotArrows has the state after each move from each state. A move without an entry for
+// the state is refused.
 var slotArrows = [slotMoves][slotStates]slotState{
 	moveOpened:   {slotOpening: slotHeld},
 	moveFailed:   {slotOpening: slotFailed},
@@ -228,8 +228,8 @@ func (n *Node) retireLocked(s *slot) (closes bool) {
 }
 
 // dropLocked marks a slot as dropping and reports whether the caller has to finish it.
-// moved is the sub-status for new calls; that the container is gone counts more than that
-// the range is. The caller has mu.
+// moved is the sub-status for new calls; a dropped container takes precedence over a
+// moved range. The caller has mu.
 func (n *Node) dropLocked(s *slot, moved status.Sub) (closes bool) {
 	if !s.dropping || moved == status.SubNameCacheStale {
 		s.moved = moved
@@ -252,7 +252,8 @@ func (n *Node) shutDownLocked(s *slot) (closes bool) {
 	return true
 }
 
-// openSlot opens the partition of a new slot, and closes idle ones if too many are open.
+// openSlot opens the partition of a new slot, and closes idle partitions if too many
+// are open.
 func (n *Node) openSlot(s *slot) (*slot, error) {
 	n.makeRoom()
 	s.opened = n.cfg.Now()
@@ -309,8 +310,8 @@ func (n *Node) leave(s *slot, background bool) (closes bool) {
 	return closes
 }
 
-// dropHeld marks a slot that the caller holds as dropping: the range of the partition
-// belongs to others now.
+// dropHeld marks a slot that the caller holds as dropping: its range belongs to other
+// partitions now.
 func (n *Node) dropHeld(s *slot) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 
 func slotNode() *Node { return &Node{slots: map[replication.PartitionRef]*slot{}} }
 
-// slotIn returns a slot that has walked to a state by the node's own functions. It has
-// one holder, or none in a state that has none.
+// slotIn returns a slot that the node's own functions have brought to a state. It has
+// one holder, or none in a state without holders.
 func slotIn(t *testing.T, n *Node, state slotState) *slot {
 	t.Helper()
 	s := n.addLocked(replication.PartitionRef{Container: "c", Partition: 1})
@@ -35,7 +35,7 @@ func slotIn(t *testing.T, n *Node, state slotState) *slot {
 		n.moveLocked(s, moveFinish)
 	}
 	if s.state != state {
-		t.Fatalf("walked to %s, want %s", s.state, state)
+		t.Fatalf("reached %s, want %s", s.state, state)
 	}
 	return s
 }
@@ -48,7 +48,7 @@ func refused(do func()) (panicked bool) {
 }
 
 // TestSlotArrows tries each move from each state, with the holders that the move needs.
-// What the table does not have is refused.
+// A move that the table does not have is refused.
 func TestSlotArrows(t *testing.T) {
 	t.Parallel()
 	want := map[slotMove]map[slotState]slotState{
@@ -91,8 +91,8 @@ func TestSlotArrows(t *testing.T) {
 	}
 }
 
-// TestSlotWalks drives slots through the calls that the node makes, and says where they
-// end. A call whose precondition does not hold is refused.
+// TestSlotWalks drives slots through the calls that the node makes, and compares their
+// final states. A call whose precondition does not hold is refused.
 func TestSlotWalks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ calls, want string }{
@@ -178,8 +178,8 @@ func TestSlotWalks(t *testing.T) {
 	}
 }
 
-// TestSlotMoved says which sub-status a dropping slot has: that its container is gone
-// counts more than that its range is.
+// TestSlotMoved shows which sub-status a dropping slot has: a dropped container takes
+// precedence over a moved range.
 func TestSlotMoved(t *testing.T) {
 	t.Parallel()
 	const rangeGone, containerGone = status.SubRangeGone, status.SubNameCacheStale
@@ -203,9 +203,9 @@ func TestSlotMoved(t *testing.T) {
 	}
 }
 
-// TestReopenLeavesClosing has a chore reopen a partition while the node is being closed.
-// It leaves the slot to the shutdown, which would wait forever for a slot that is closing
-// and that no goroutine finishes.
+// TestReopenLeavesClosing reopens a partition, as the maintenance does, while the node
+// is being closed. The slot is left to the shutdown, which would wait forever for a
+// closing slot that no goroutine finishes.
 func TestReopenLeavesClosing(t *testing.T) {
 	t.Parallel()
 	for _, state := range []slotState{slotHeld, slotIdle} {

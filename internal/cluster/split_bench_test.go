@@ -63,9 +63,9 @@ func benchItem(i int) value.Value {
 }
 
 // BenchmarkSplit splits a container of DECAN_SPLIT_DOCUMENTS documents, 20,000 if it is
-// not set, always the largest partition, while 64 writers write as fast as they can. pause
-// is how long writes to the partition wait, wait the slowest single write during the
-// split, and calm the slowest one in the same time after it.
+// not set, always its largest partition, while 64 writers write as fast as they can. It
+// reports pause, how long writes to the partition wait; wait, the slowest single write
+// during the split; and calm, the slowest one in the same time after it.
 func BenchmarkSplit(b *testing.B) {
 	documents, _ := strconv.Atoi(os.Getenv("DECAN_SPLIT_DOCUMENTS"))
 	if documents == 0 {

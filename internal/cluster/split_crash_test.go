@@ -41,20 +41,20 @@ func (r *register) verify(c client, low, high int64) error {
 		if low == 0 && err == nil {
 			return nil
 		}
-		return fmt.Errorf("document %d of step %d or above is %q: %w", r.i, low, body, err)
+		return fmt.Errorf("document %d, step %d or later, is %q: %w", r.i, low, body, err)
 	}
 	doc, err := value.Parse(body)
 	if err != nil {
 		return err
 	}
 	if n, _ := doc.Get("v").Int64(); n < low || n > high {
-		return fmt.Errorf("document %d is of step %d, want %d to %d", r.i, n, low, high)
+		return fmt.Errorf("document %d is at step %d, want %d to %d", r.i, n, low, high)
 	}
 	return nil
 }
 
-// moment has what is certain at a moment, and the possible states of the disk after a
-// crash at that moment.
+// moment has the certain writes at a moment, and the possible states of the disk after
+// a crash at that moment.
 type moment struct {
 	low, high []int64
 	disks     []*storagetest.Disk
@@ -63,7 +63,8 @@ type moment struct {
 
 var keptParts = []float64{0, 0.5, 1}
 
-// take copies the disk between a look at what is certain and one at what was attempted.
+// take copies the disk after noting which writes are certain and before noting which
+// were attempted.
 func take(disk *storagetest.Disk, registers []*register, at string) moment {
 	m := moment{at: at}
 	for _, r := range registers {
@@ -90,7 +91,7 @@ func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (p
 		c := client{w, rid}
 		partitions = c.container().Ranges.Len()
 		if len(c.container().Splits)+len(c.container().Merges) > 0 {
-			t.Errorf("%s: the plan is still there", m.at)
+			t.Errorf("%s: the plan still exists", m.at)
 		}
 		for i, r := range registers {
 			if err := r.verify(c, m.low[i], m.high[i]); err != nil {
@@ -224,9 +225,9 @@ func testCrashWith(t *testing.T, key string, change reshape) {
 	}
 }
 
-// TestSplitFailingDisk fails each operation of the disk during a split: the split is done;
-// or undone, and the parent serves; or the next start finds out. No acknowledged write is
-// lost.
+// TestSplitFailingDisk fails each operation of the disk during a split: the split is
+// done; or it is undone and the parent serves; or the next start determines its
+// outcome. No acknowledged write is lost.
 func TestSplitFailingDisk(t *testing.T) { testFailingDisk(t, splitOne) }
 
 // TestMergeFailingDisk does the same with a merge.
@@ -309,8 +310,8 @@ func afterFailure(t *testing.T, c client, registers []*register, n int64, change
 	return "again"
 }
 
-// TestSplitWithoutRoom has no room on the disk for the children, or no descriptors: the
-// parent serves as if there had been no split.
+// TestSplitWithoutRoom begins a split without room on the disk for the children, or
+// without descriptors: the parent serves as if there had been no split.
 func TestSplitWithoutRoom(t *testing.T) { testWithoutRoom(t, splitOne, "0") }
 
 // TestMergeWithoutRoom does the same with a merge.
@@ -507,7 +508,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// crowded is a file system with a set number of free bytes.
+// crowded is a file system with a given number of free bytes.
 type crowded struct {
 	vfs.FS
 	free atomic.Uint64

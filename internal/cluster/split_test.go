@@ -81,7 +81,7 @@ func (c client) container() *catalog.Container {
 	return found
 }
 
-// at calls use with the replica that owns an EPK.
+// at calls use with the replica of the partition that owns an EPK.
 func (c client) at(epk partitionkey.EPK, use func(r replica, p resource.Partition) error) error {
 	var err error
 	for range 1000 {
@@ -199,8 +199,8 @@ func item(i, version int) value.Value {
 	return v
 }
 
-// verify compares the container with a model: each document exists once, and counts from
-// the index, prefixes and order are right.
+// verify compares the container with a model: each document exists once, and counts
+// from the index, prefixes and order are correct.
 func (c client) verify(m map[int]int) error {
 	var errs []error
 	ask := func(text string, r partitionkey.Range, want []string, ordered bool) {
@@ -340,8 +340,8 @@ func seed(t testing.TB) (uint64, *rand.Rand) {
 }
 
 // TestSplitModel splits a partition continuously while it is written, read and queried:
-// each acknowledged write exists once, queries always return what is certain at that
-// moment, and every store is clean (S37, S38).
+// each acknowledged write exists once, queries always return what is certainly stored
+// at that moment, and every store is clean (S37, S38).
 func TestSplitModel(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -413,7 +413,7 @@ func modelWriter(c client, m map[int]int, g, writers int, start uint64, stop cha
 			m[i] = version
 		}
 		if status.CodeOf(err) != want {
-			return fmt.Errorf("%s of %d, which is there: %v: %w", op, i, there, err)
+			return fmt.Errorf("%s of %d, which exists: %v: %w", op, i, there, err)
 		}
 		body, _, err := c.read(item(i, 0))
 		if err != nil {
@@ -493,8 +493,8 @@ func TestSplitAndDrop(t *testing.T) {
 	testAndDrop(t, splitOne)
 }
 
-// TestSplitInDoubt leaves it unknown whether the switch is stored: writes to the range are
-// refused and reads are served until a start finds out.
+// TestSplitInDoubt leaves it unknown whether the switch is stored: writes to the range
+// are refused and reads are served until a start determines the outcome.
 func TestSplitInDoubt(t *testing.T) {
 	t.Parallel()
 	testInDoubt(t, splitOne)
@@ -555,7 +555,7 @@ func awaitGone(t testing.TB, files vfs.FS, dir string) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s is still there: %v", dir, err)
+			t.Fatalf("%s still exists: %v", dir, err)
 		}
 	}
 }
@@ -601,7 +601,7 @@ func TestLastReaderDoesNotWait(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := disk.FS().Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the directory behind Close: %v", err)
+				t.Errorf("the directory after Close: %v", err)
 			}
 			if files.waited.Load() {
 				t.Error("the last reader waits until the directory is deleted")
@@ -613,8 +613,8 @@ func TestLastReaderDoesNotWait(t *testing.T) {
 	}
 }
 
-// droppedFS watches a directory that is about to be deleted. The deletion waits until left
-// is closed, and then takes long.
+// droppedFS observes the deletion of a directory. The deletion waits until left is
+// closed, and then takes long.
 type droppedFS struct {
 	vfs.FS
 	dir    atomic.Pointer[string] // nil until the test sets it
@@ -671,7 +671,7 @@ func TestSplitFeed(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("the feed behind %d has %q, want %q", seen, got, want)
+		t.Errorf("the feed after %d has %q, want %q", seen, got, want)
 	}
 }
 

@@ -23,11 +23,11 @@ import (
 // errLost marks a store that has less than was acknowledged.
 var errLost = errors.New("acknowledged data is missing")
 
-// remedy says what an operator does about lost data.
+// remedy tells an operator what to do about lost data.
 const remedy = "restore it from a backup, or accept the loss with 'decan check --accept-loss'"
 
 // begin compares the data directory with the catalog, and the stores with the marks of
-// what was acknowledged. Only if nothing is missing, it changes the directory: it moves
+// what was acknowledged. It changes the directory only if nothing is missing: it moves
 // unknown directories to the quarantine, and drops the plans of interrupted splits and
 // merges.
 func (n *Node) begin(ctx context.Context) error {

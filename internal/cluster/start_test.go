@@ -75,17 +75,17 @@ func refused(t *testing.T, disk *storagetest.Disk, want ...string) {
 	before := files(t, disk.FS(), dir)
 	w, err := open(disk, 10)
 	if err == nil {
-		t.Errorf("started, want it refused with %q", want)
+		t.Errorf("the start succeeded, want it refused with %q", want)
 		_ = w.close()
 		return
 	}
 	for _, part := range want {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("refused with %q, want %q in it", err, part)
+			t.Errorf("refused with %q, want a text with %q", err, part)
 		}
 	}
 	if after := files(t, disk.FS(), dir); !slices.Equal(before, after) {
-		t.Errorf("the refused start left\n%q\nof\n%q", after, before)
+		t.Errorf("the refused start changed the files to\n%q\nfrom\n%q", after, before)
 	}
 	if report := check(t, disk); report.Clean() {
 		t.Error("the check finds nothing wrong")
@@ -238,7 +238,7 @@ func TestOlderCatalogIsRefused(t *testing.T) {
 					spoil(t, disk, "data/marks", 0, 1<<20)
 				}
 				if name == "dropped" && marks != "whole" {
-					refused(t, disk, "data/p/") // There is no other trace of the drop.
+					refused(t, disk, "data/p/") // Nothing else shows the drop.
 					return
 				}
 				refused(t, disk, "catalog is older than", "nothing was changed")
@@ -395,8 +395,8 @@ func TestMarksAreRewritten(t *testing.T) {
 	}
 }
 
-// TestStartOpensWhatWasNotClosed opens no partition after a clean stop, and after a crash
-// those that were written to.
+// TestStartOpensWhatWasNotClosed shows that a start opens no partition after a clean
+// stop, and after a crash those that were written to.
 func TestStartOpensWhatWasNotClosed(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -557,7 +557,7 @@ func TestStartEmpty(t *testing.T) {
 				t.Error(err)
 			}
 			if err := w.read(again, 2, "x"); err == nil {
-				t.Error("a lost document is there")
+				t.Error("a lost document exists")
 			}
 			if err := w.close(); err != nil {
 				t.Fatal(err)

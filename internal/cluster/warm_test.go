@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// TestWarm opens all partitions of a container, or about as many as may be open: those that
-// are being opened at the same time are all in use.
+// TestWarm opens all partitions of a container, or about as many as may be open: the
+// limit may be exceeded, because partitions that are being opened are in use.
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{0, 3} {
@@ -64,7 +64,7 @@ func TestWarmOpensSideBySide(t *testing.T) {
 		select {
 		case <-two:
 		case <-time.After(time.Minute):
-			t.Error("one store alone is being opened")
+			t.Error("only one store is being opened")
 		}
 		return nil
 	}))

@@ -13,8 +13,8 @@ import (
 )
 
 // Examine looks for damage in the manifest and the logs of the closed store in dir, as
-// [Pool.OpenVerified] does, and changes nothing. least is what the store must contain;
-// the empty position requires nothing. The error is an I/O error.
+// [Pool.OpenVerified] does, and changes nothing. least is the minimum that the store
+// must contain; the empty position requires nothing. The error is an I/O error.
 func (p *Pool) Examine(dir string, least Position) ([]*Damage, error) {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -51,7 +51,7 @@ func (p *Pool) examine(dir string, least Position) (*examined, error) {
 // changed. If the store cannot be opened without what it has lost, such as its
 // manifest, AcceptLoss changes nothing and returns an error.
 //
-// Positions of the store from before are no longer valid afterwards.
+// Earlier positions of the store are not valid afterwards.
 func (p *Pool) AcceptLoss(dir, keep string, least Position) (cut []string, err error) {
 	dir, keep = p.clean(dir), p.clean(keep)
 	if err := p.claim(dir); err != nil {
@@ -97,7 +97,7 @@ func (p *Pool) cut(e *examined, keep string) ([]string, error) {
 		}
 	}
 	if len(says) == 0 {
-		says = []string{"nothing was removed: what is missing is newer than everything in the store"}
+		says = []string{"nothing was removed: the missing rows are newer than everything in the store"}
 	}
 	return says, nil
 }
@@ -144,9 +144,9 @@ func (e *examined) plan() ([]cutStep, error) {
 			}
 			return []cutStep{step}, nil
 		case strings.HasPrefix(d.File, manifestPrefix) && d.File != e.manifest:
-			return nil, fmt.Errorf("%w; the older manifest may name files that are gone, so the store cannot be made to open", d)
+			return nil, fmt.Errorf("%w; the older manifest may name files that no longer exist, so the store cannot be repaired", d)
 		case d.File == e.manifest && e.edits < e.leastEdits():
-			return nil, fmt.Errorf("%w; a store without its manifest cannot be made to open", d)
+			return nil, fmt.Errorf("%w; a store without its manifest cannot be repaired", d)
 		case d.File == e.manifest:
 			cutManifest = true
 		}
@@ -171,8 +171,8 @@ func (e *examined) plan() ([]cutStep, error) {
 func (e *examined) cutLogsFrom(cutManifest bool) uint64 {
 	from := uint64(math.MaxUint64)
 	for i, log := range e.logs {
-		// An older manifest needs the very log that it names; otherwise there is a gap before
-		// the next one.
+		// An older manifest needs exactly the log that it names; otherwise there is a
+		// gap before the next one.
 		if log.reason != "" || log.gap || cutManifest && i == 0 && log.number != e.minUnflushed {
 			from = min(from, log.number)
 		}
@@ -200,7 +200,7 @@ func (e *examined) putMarker(d *Damage) (cutStep, error) {
 			return !ok
 		})
 		if len(names) != 1 {
-			return cutStep{}, fmt.Errorf("%w; there are %d manifests, %q, so it is not known which one to take", d, len(names), names)
+			return cutStep{}, fmt.Errorf("%w; there are %d manifests, %q, and nothing shows which one is valid", d, len(names), names)
 		}
 		value = names[0]
 	} else if !d.Missing {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A store is backlogged while many tables wait for a compaction, before its writers
-// have to wait, and no longer than that.
+// A store is backlogged only while many tables wait for a compaction, and it is so
+// before its writers have to wait.
 func TestBacklogged(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, Options{InMemory: true})

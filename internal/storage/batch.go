@@ -168,7 +168,7 @@ func (b *Batch) Close() error {
 	return err
 }
 
-// RowKind says what a row of a batch does.
+// RowKind is what a row of a batch does.
 type RowKind uint8
 
 // The kinds of rows.

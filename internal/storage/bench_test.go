@@ -143,7 +143,7 @@ func BenchmarkPostingsRange(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge merges the operands of a chunk one by one, as a compaction does.
+// BenchmarkMerge merges the operands of a chunk one by one, like a compaction.
 func BenchmarkMerge(b *testing.B) {
 	for _, operands := range []int{1, 20, 5000} {
 		b.Run(fmt.Sprintf("operands=%d", operands), func(b *testing.B) {

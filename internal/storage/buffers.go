@@ -11,7 +11,7 @@ import (
 // A store collects writes in a write buffer and writes full buffers to tables. Pebble
 // gives a store a first buffer of 256 KB, makes each buffer twice as large as the one
 // before, up to [Options.MemTableBytes], and never makes them smaller. It keeps one
-// flushed buffer for later use, and knows nothing of other stores: a hundred busy
+// flushed buffer for later use, and does not consider other stores: a hundred busy
 // stores would take gigabytes.
 //
 // Only a flush while less than half of a buffer is used prevents a larger next one. So
@@ -21,15 +21,15 @@ import (
 const (
 	// bufferFirst is the size of a store's first buffer.
 	bufferFirst = 256 << 10
-	// bufferFree is what the buffers of each store may take without being counted: one of
-	// the first size in use, and one for later use.
+	// bufferFree is the memory of each store's buffers that does not count: one of the
+	// first size in use, and one for later use.
 	bufferFree = 2 * bufferFirst
-	// bufferHalf is the use of a buffer, in percent, at which that is decided: half, less
-	// the error of the estimate.
+	// bufferHalf is the use of a buffer, in percent, at which the budget decides: half,
+	// less the error of the estimate.
 	bufferHalf = 44
-	// budgetShare divides the rest of the budget: one store may take this fraction of it.
-	// So something is left for stores that become busy later, and stores that are busy
-	// together get about the same.
+	// budgetShare divides the rest of the budget: one store may take this fraction of
+	// it. So some of the budget is left for stores that become busy later, and stores
+	// that are busy at the same time get similar parts.
 	budgetShare = 4
 	// rowBytes is the average overhead of a row in a buffer, in addition to its key and
 	// value, less the three bytes that a batch takes for it.
@@ -95,7 +95,7 @@ type buffers struct {
 	last     int64           // bytes of the last batch
 	whole    bool            // it may fill up and be followed by a larger one
 	flushing <-chan struct{} // closed at the end of the last requested flush; nil before
-	takeBack func()          // revokes what was returned to the block cache; nil if nothing was
+	takeBack func()          // revokes the return to the block cache; nil if there was none
 }
 
 // begin attaches the buffers to the pool's budget.
@@ -171,7 +171,7 @@ func (q *buffers) flushed(end <-chan struct{}) {
 	q.whole = false
 }
 
-// settle updates what is known of the buffers.
+// settle updates the recorded state of the buffers.
 func (s *Store) settle() {
 	s.buffers.changed.Store(false)
 	begun := s.buffers.begun.Load()

@@ -75,7 +75,7 @@ func TestWriteBuffersKeepToTheBudget(t *testing.T) {
 		}
 		return
 	}
-	t.Error("no buffer has grown, though there is room")
+	t.Error("no buffer has grown, although the budget allows it")
 }
 
 // A store that gets no larger buffer keeps the one it has: the estimate of the size of
@@ -105,7 +105,7 @@ func TestWriteBuffersStaySmallWithoutBudget(t *testing.T) {
 			}
 			// Large rows consist of little but key and value.
 			if flushes := s.db.Metrics().Flush.Count; shape.value >= 1000 && flushes > int64(poured/(bufferFirst/3)) {
-				t.Errorf("%d flushes of %d KB: buffers are flushed long before they are half full", flushes, poured>>10)
+				t.Errorf("%d flushes of %d KB: want buffers flushed only when nearly half full", flushes, poured>>10)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func (s *Store) CheckpointWithout(dir string, low, high []byte) error {
 }
 
 // FreeBytes returns how many bytes are free on the disk of the store, and false if the
-// file system does not say.
+// file system does not report it.
 func (s *Store) FreeBytes() (free uint64, known bool) {
 	usage, err := s.pool.options.FS.GetDiskUsage(s.dir)
 	return usage.AvailBytes, err == nil
@@ -52,7 +52,7 @@ func (s *Store) checkpointTo(dir string, options ...pebble.CheckpointOption) err
 const checkpointDescriptors = 4
 
 func (s *Store) checkpoint(dir string, options []pebble.CheckpointOption) error {
-	// The flush below could use the reserve, but a checkpoint can wait.
+	// The flush below could use the reserve, but a checkpoint can be retried.
 	if err := s.pool.CanOpen(checkpointDescriptors); err != nil {
 		return err
 	}

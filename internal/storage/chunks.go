@@ -115,7 +115,7 @@ func isTrailer(data []byte, number uint32) bool {
 func allZero(data []byte) bool { return len(bytes.TrimLeft(data, "\x00")) == 0 }
 
 // recordScan reads a file of records. It finds how far the file is valid, and collects
-// proof, in what follows, that the first invalid place was once valid.
+// proof in later bytes that the first invalid place was once valid.
 type recordScan struct {
 	isLog  bool
 	number uint32 // of the log, its lower 32 bits
@@ -127,7 +127,7 @@ type recordScan struct {
 	reach   int64 // end of the last valid chunk and of the zeros that fill its block
 	records int
 	closed  bool // the log has its trailer before reach
-	broken  bool // what follows reach is not an end
+	broken  bool // the bytes after reach are not a valid end
 	proof   proof
 
 	inside bool // a record has begun and not ended
@@ -138,7 +138,7 @@ type recordScan struct {
 // batch, and for the numbers at the beginning of a manifest edit.
 const recordHead = 64
 
-// proof collects what the valid chunks after an invalid place say about it.
+// proof collects evidence about an invalid place from the valid chunks after it.
 type proof struct {
 	chunks  int    // valid ones
 	begin   int    // chunks that begin a record

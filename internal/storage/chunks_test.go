@@ -126,8 +126,8 @@ func otherLog(log []byte, begins, ends []int) []byte {
 	return old
 }
 
-// A log that is cut at any byte is torn and not damaged, and what precedes the cut is
-// read. The same holds if zeros or an older log follow the cut.
+// A log that is cut at any byte is torn and not damaged, and the rows before the cut
+// are read. The same holds if zeros or an older log follow the cut.
 func TestCutLogIsTorn(t *testing.T) {
 	t.Parallel()
 	for name, write := range sampleLogs(t) {
@@ -304,8 +304,8 @@ func writeFile(t testing.TB, files vfs.FS, name, content string) {
 	must(t, errors.Join(err, f.Sync(), f.Close()))
 }
 
-// FuzzExamineLog reads arbitrary bytes as a log: reading never fails, never goes beyond
-// the file, and finds no damage in a file that ends where it is valid.
+// FuzzExamineLog reads arbitrary bytes as a log: reading never fails, never exceeds the
+// file, and finds no damage in a file that ends where its valid part ends.
 func FuzzExamineLog(f *testing.F) {
 	for _, write := range sampleLogs(f) {
 		log, number := logOf(f, write)

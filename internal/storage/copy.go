@@ -9,7 +9,7 @@ import (
 // posting lists merge with those that the other store has under their keys. CopyTo
 // stops before the next row once it has read limit bytes, and returns the key of that
 // row, nil when there are no more rows. The range must be within one family. CopyTo
-// yields the processor now and then.
+// yields the processor regularly.
 func (s *Snapshot) CopyTo(b *Batch, low, high []byte, limit int) (next []byte, err error) {
 	family, known := FamilyOf(low)
 	if !known {

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// hookedFS calls before ahead of each sync of a file or directory.
+// hookedFS calls before whenever a file or directory is about to be synced.
 type hookedFS struct {
 	vfs.FS
 	before func()
@@ -60,9 +60,9 @@ type cutAt struct {
 }
 
 // The power fails while writers wait for a sync and many pages are not on the disk. Any
-// of those pages and directory entries may have reached it, in any order. That is never
-// reported as damage, and every acknowledged row is there. The same holds if the power
-// fails again while the store is opened.
+// of those pages and directory entries may have reached it, in any order. This is never
+// reported as damage, and every acknowledged row is present. The same holds if the
+// power fails again while the store is opened.
 func TestPagesOutOfOrder(t *testing.T) {
 	t.Parallel()
 	memory := vfs.NewCrashableMem()
@@ -175,8 +175,8 @@ func damagedDisk(t *testing.T, flush bool) (disk *vfs.MemFS, log string, rows in
 }
 
 // A store with a damaged log is refused; the error names the file, and nothing is
-// changed. Once the loss is accepted the store opens with what preceded the damage, and
-// the original files are kept.
+// changed. Once the loss is accepted, the store opens with the rows before the damage,
+// and the original files are kept.
 func TestAcceptLoss(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -207,7 +207,7 @@ func TestAcceptLoss(t *testing.T) {
 			t.Errorf("%d rows, want the %d before the damage", n, rows)
 		}
 		if kept := contents(t, disk, "d/kept"); !maps.Equal(before, kept) {
-			t.Error("what is kept changes with the store")
+			t.Error("a write to the store changed the kept files")
 		}
 		if cut, err := p.AcceptLoss("d/s", "d/other", ""); err != nil || len(cut) != 0 {
 			t.Errorf("nothing to accept: %q, %v", cut, err)
@@ -229,7 +229,7 @@ func countRows(t *testing.T, p *Pool, dir string) int {
 	return n
 }
 
-// tableFS calls before ahead of the creation of each table.
+// tableFS calls before whenever a table is about to be created.
 type tableFS struct {
 	vfs.FS
 	before func()
@@ -387,8 +387,8 @@ func TestAcceptLossOfManifest(t *testing.T) {
 	t.Logf("%d damaged manifests of %d bytes, %d stores opened", damaged, len(text), opened)
 }
 
-// For each missing file the error names it and nothing is changed. What can be repaired
-// opens again.
+// For each missing file the error names it and nothing is changed. A store that can be
+// repaired opens again.
 func TestMissingFiles(t *testing.T) {
 	t.Parallel()
 	good := killed(t, 300, true)

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// stage says which of Pebble's syncs must be made at once.
+// stage is which of Pebble's syncs must be made at once.
 type stage uint32
 
 const (
@@ -23,7 +23,7 @@ const (
 	stageBuilding              // nothing refers to the store yet: all may be made later
 )
 
-// deferredSyncs is the part of a guard that makes some syncs later than Pebble asks for
+// deferredSyncs is the part of a guard that makes some syncs later than Pebble requests
 // them. When Pebble opens a store it syncs the directory three times and a file once,
 // for a new store a dozen times, and each sync takes the disk most of a millisecond.
 // None is needed at that moment:

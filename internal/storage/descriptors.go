@@ -21,9 +21,9 @@ const (
 )
 
 // descriptorReserve reserves descriptors for open stores. A store that cannot create
-// its next log, write a flush or begin a manifest has failed permanently, although the
-// disk is fine. So when connections, readers or the children of a split have used up
-// all descriptors, the store gets one of the reserve, as does a store that must open a
+// its next log, write a flush or begin a manifest fails permanently, although the disk
+// works. So when connections, readers or the children of a split have used up all
+// descriptors, the store gets one of the reserve, as does a store that must open a
 // table to read it. The reserve is filled again when descriptors become free.
 type descriptorReserve struct {
 	files vfs.FS

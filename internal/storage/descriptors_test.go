@@ -107,7 +107,7 @@ func TestRemoveResumes(t *testing.T) {
 	build()
 	failing = true
 	if err := p.Remove("d/s"); !errors.Is(err, storagetest.ErrInjected) {
-		t.Errorf("directories cannot be synced: %v, want that it says so", err)
+		t.Errorf("directories cannot be synced: %v, want the error of the sync", err)
 	}
 	if !gone() {
 		t.Error("directories cannot be synced: the store is left")
@@ -116,11 +116,11 @@ func TestRemoveResumes(t *testing.T) {
 	build()
 	disk.Exhaust()
 	if err := p.Remove("d/s"); !errors.Is(err, syscall.EMFILE) || gone() {
-		t.Errorf("no descriptors: %v and gone is %v, want EMFILE", err, gone())
+		t.Errorf("no descriptors: %v, removed: %v, want EMFILE", err, gone())
 	}
 	disk.Heal()
 	if err := p.Remove("d/s"); err != nil || !gone() {
-		t.Errorf("afterwards: %v and gone is %v", err, gone())
+		t.Errorf("afterwards: %v, removed: %v", err, gone())
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Damage is a file of a store whose contents differ from what was written: from Offset
-// on, or a missing file.
+// Damage is a file of a store that is missing, or whose contents differ from Offset on
+// from what was written.
 type Damage struct {
 	Dir, File string
 	Offset    int64 // in bytes
@@ -124,8 +124,8 @@ const (
 // known.
 func missingMarker(name string) string { return markerPrefix + name + ".*" }
 
-// findManifest reads the markers, whose contents are their names. Of several the one
-// with the highest count is valid.
+// findManifest reads the markers, whose contents are their names. Of several markers,
+// the one with the highest count is valid.
 func (e *examined) findManifest(names []string) bool {
 	values, counts := map[string]string{}, map[string]uint64{}
 	for _, base := range names {
@@ -342,7 +342,7 @@ func (e *examined) scan(s *recordScan, base string) error {
 	return nil
 }
 
-// contain adds as damage what the store lacks of a position.
+// contain adds what the store lacks of a position to the damage.
 func (e *examined) contain(least position) {
 	if e.manifest == "" {
 		return

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 )
 
-// Position says up to which byte each log and the manifest of a store were synced at a
-// moment, with the numbers of these files. It is a short text. The empty position says
-// nothing.
+// Position is up to which byte each log and the manifest of a store were synced at a
+// moment, with the numbers of these files. It is a short text. The empty position
+// requires nothing.
 //
 // A store that contains a position has everything that was acknowledged before
 // [Store.Position] returned it; [Pool.OpenVerified] checks that.

@@ -31,7 +31,8 @@ func story(s *storage.Store, rows int) (acknowledged int, err error) {
 	return storyOf(s, rows, 2000, 17)
 }
 
-// storyOf is story with rows of a given size and a flush after every every rows.
+// storyOf is story with rows of a given size and a flush after every so many rows,
+// given by every.
 func storyOf(s *storage.Store, rows, size, every int) (acknowledged int, err error) {
 	filler := make([]byte, size)
 	for i := range rows {
@@ -115,7 +116,7 @@ func within(t *testing.T, what string, work func()) {
 }
 
 // Every write to the disk fails, once or from then on. No error is lost, no call hangs,
-// and everything acknowledged is there afterwards, with or without a power cut.
+// and every acknowledged write is present afterwards, with or without a power cut.
 func TestEveryWriteFails(t *testing.T) {
 	t.Parallel()
 	const rows = 40
@@ -276,8 +277,8 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// A crash while several goroutines write loses nothing that any of them was
-// acknowledged.
+// A crash while several goroutines write loses no write that was acknowledged to any of
+// them.
 func TestCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -353,8 +354,8 @@ func TestBecause(t *testing.T) {
 	}
 }
 
-// A full disk fails the store with an error that says so. Once there is space it opens
-// with everything.
+// A full disk fails the store with an error that names the reason. Once there is space,
+// the store opens with every row.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -454,8 +455,8 @@ func TestEveryCheckpointFails(t *testing.T) {
 	}
 }
 
-// Tables that cannot be read are errors of the reader, and damage is distinguished from
-// other errors.
+// Readers get an error for a table that cannot be read, and damage is distinguished
+// from other errors.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

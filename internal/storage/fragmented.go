@@ -13,13 +13,14 @@ const fragmentedAfter = 200 * time.Millisecond
 // pieces.
 //
 // Each document adds a piece to the row of each of its terms. Each reader of a row
-// merges its pieces, until a flush does so for good; for a term that thousands of new
-// documents share this takes milliseconds. Most clients that write much and then read
-// would pay for it until the store is idle. So a store in which such a row was read is
-// flushed as soon as no write arrives for a moment. A store that is written to all the
-// time is not: its buffer fills soon, and small tables cost more than they save.
+// merges its pieces, until a flush does so permanently; for a term that thousands of
+// new documents share this takes milliseconds. Without more, most clients that write
+// much and then read would pay for it until the store is idle. So a store in which such
+// a row was read is flushed as soon as no write arrives for a moment. A store that is
+// written to continuously is not: its buffer fills soon, and small tables cost more
+// than they save.
 type fragmented struct {
-	isFragmented atomic.Bool  // a row was read in many pieces since the last flush for that
+	isFragmented atomic.Bool  // a row was read in many pieces since the last flush for that reason
 	rewriting    atomic.Int32 // flushes and compactions in progress, which merge rows too
 }
 

@@ -49,7 +49,7 @@ func TestFragmentedStoresAreFlushed(t *testing.T) {
 	older := s.Snapshot()
 	read(t, s, piecesMany, true)
 
-	// Another read starts no other timer; a write delays the flush.
+	// Another read starts no second timer; a write delays the flush.
 	read(t, s, piecesMany, true)
 	pieces(t, s, piecesMany, piecesMany+1)
 	if left := p.flushFragmented(); !left || !s.dirty.Load() || !s.isFragmented.Load() {

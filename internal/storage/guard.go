@@ -39,8 +39,8 @@ type guard struct {
 	extents  extents
 }
 
-// failure is why a store was cut off from the disk, and where its tables are written
-// since.
+// failure is why a store was cut off from the disk, and where its later tables are
+// written.
 type failure struct {
 	err    error
 	memory *vfs.MemFS // tables written after the failure, by base name
@@ -78,7 +78,7 @@ func (g *guard) err() error {
 	return nil
 }
 
-// fileClass says how an error of a file is handled.
+// fileClass is how an error of a file is handled.
 type fileClass uint8
 
 const (
@@ -230,7 +230,7 @@ func (g *guard) Stat(name string) (vfs.FileInfo, error) {
 	return g.FS.Stat(name)
 }
 
-// Remove ignores the removal of obsolete files after the failure: what is on the disk
+// Remove ignores the removal of obsolete files after the failure: the files on the disk
 // may still need them.
 func (g *guard) Remove(name string) error {
 	failed := g.failure.Load()

@@ -29,9 +29,9 @@ type pins struct {
 }
 
 // flushIdle flushes, one after another, the stores that no write has reached since its
-// last call: their data takes no memory then, and opening them reads no log. It reports
-// whether a store will need a flush or an eviction later. The first write after a flush
-// schedules it again.
+// last call. After that their data takes no memory, and opening them reads no log. It
+// reports whether a store will need a flush or an eviction later. The first write after
+// a flush schedules it again.
 func (p *Pool) flushIdle() (left bool) {
 	p.mu.Lock()
 	evict := p.evict
@@ -71,7 +71,7 @@ func (p *Pool) pinAll() []*Store {
 	return all
 }
 
-// awaitUnpinned prevents new pins of the store and waits for those there are.
+// awaitUnpinned prevents new pins of the store and waits for the end of existing ones.
 func (s *Store) awaitUnpinned() {
 	s.pool.mu.Lock()
 	s.closing = true

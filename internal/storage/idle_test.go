@@ -44,7 +44,7 @@ func TestIdleStoresAreFlushed(t *testing.T) {
 	}
 	p.idleFlush.fire()
 	if armed(p) {
-		t.Error("the timer runs while nothing is to be flushed")
+		t.Error("the timer runs although no store needs a flush")
 	}
 	must(t, fillRow(s, "magain"))
 	if !armed(p) {

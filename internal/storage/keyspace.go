@@ -22,7 +22,7 @@ type Family byte
 //	'v' lsn(8) ordinal(3) seq(4)  -> complete feed: every version, deletions included
 //	'x' expiry(8) number(8)       -> expiry queue
 //	'q' epk pkh                   -> size and count of a logical partition
-//	'm' name                      -> a value of which there is one
+//	'm' name                      -> a single value
 //	'n' path(8) number(8)         -> a document's vector
 //
 // epk is the hashed key, as wide as the key definition makes it. pkh is a second hash of

@@ -68,7 +68,7 @@ func TestKeysRoundTrip(t *testing.T) {
 	}
 }
 
-// Keys sort like what they encode, and within the bounds of their family.
+// Keys sort like the values that they encode, and within the bounds of their family.
 func TestKeyOrder(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -94,7 +94,7 @@ func TestKeyOrder(t *testing.T) {
 			family, ok := FamilyOf(pair[0])
 			low, high := family.Bounds()
 			if !ok || bytes.Compare(pair[0], low) < 0 || bytes.Compare(pair[0], high) >= 0 {
-				t.Fatalf("%s: key %x is outside of family %s", name, pair[0], family)
+				t.Fatalf("%s: key %x is outside family %s", name, pair[0], family)
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func TestDamagedKeys(t *testing.T) {
 		}
 	}
 	if _, ok := FamilyOf([]byte("zzz")); ok {
-		t.Error("z is a family")
+		t.Error("z was accepted as a family")
 	}
 	if _, _, err := cutChunk([]byte("123456")); err == nil {
 		t.Error("a key of chunk alone is accepted")

@@ -175,7 +175,7 @@ func (l *Lists) Valid() bool { return l.valid }
 func (l *Lists) Key() []byte { return l.key }
 
 // Count returns how many numbers the current list has, restricted by Within. It reads
-// the whole list; the next Next costs nothing then.
+// the whole list, so the next call of Next costs nothing.
 func (l *Lists) Count() (int64, error) {
 	if !l.valid {
 		return 0, l.Err()

@@ -42,8 +42,8 @@ func newMerger(onEmpty func(key []byte), onMany func()) *pebble.Merger {
 	}
 }
 
-// merger is the state of one merge: which numbers of a chunk were last added and which
-// were last removed. It begins as a copy of the only value, then becomes a short sorted
+// merger is the state of one merge: which numbers of a chunk were added last, and which
+// were removed last. It begins as a copy of the only value, then becomes a short sorted
 // list, and then a pair of bitmaps.
 type merger struct {
 	free    *sync.Pool

@@ -55,12 +55,12 @@ func TestDamagedPostings(t *testing.T) {
 			t.Errorf("list %s: %v, want that it is damaged", list, p.Err())
 		}
 		if err := p.Close(); !IsCorrupt(err) {
-			t.Errorf("list %s: close says %v", list, err)
+			t.Errorf("list %s: Close returned %v", list, err)
 		}
 		lists := snapshot.Lists([]byte(list), []byte("tz"))
 		lists.First()
 		if _, err := lists.Count(); !IsCorrupt(err) {
-			t.Errorf("list %s: count says %v", list, err)
+			t.Errorf("list %s: Count returned %v", list, err)
 		}
 		_ = lists.Close()
 	}
@@ -136,7 +136,7 @@ func TestMergerAssociative(t *testing.T) {
 				must(t, m.MergeNewer(parts[2]))
 			}
 			if grouped := finish(m, false); !bytes.Equal(grouped, whole) {
-				t.Fatalf("round %d: grouped %.20x, in one go %.20x", round, grouped, whole)
+				t.Fatalf("round %d: grouped %.20x, in one merge %.20x", round, grouped, whole)
 			}
 		}
 		m, err := merge(key, whole)
@@ -184,7 +184,8 @@ func FuzzDecodePosting(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Whatever can be decoded can be merged; merging the result again does not change it.
+		// Any value that can be decoded can be merged; merging the result again does
+		// not change it.
 		merge := newMerger(func([]byte) {}, func() {}).Merge
 		m, err := merge([]byte("t123456"), []byte{formAddOne, 0, 0})
 		if err != nil {

@@ -92,8 +92,7 @@ func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 
 // Gather is Collect for sets that may be small. Up to most numbers it appends them to
 // few, ascending, and returns no set; otherwise it returns few unchanged and the whole
-// set. Soon after more than limit numbers it stops: then over is true and there is no
-// set either.
+// set. Soon after more than limit numbers it stops, sets over and returns no set.
 func (p *Postings) Gather(ctx context.Context, few []uint64, most int, limit int64) (_ []uint64, all *Numbers, over bool, err error) {
 	p.begin(forward, 0)
 	begin, left := len(few), limit

@@ -49,7 +49,7 @@ func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand
 			t.Fatalf("the first number is %d", few[0])
 		case len(want) <= most:
 			if text := differ(few[1:], want); text != "" || many != nil {
-				t.Fatalf("of at most %d: %s, and a set: %t", most, text, many != nil)
+				t.Fatalf("with at most %d: %s, set: %t", most, text, many != nil)
 			}
 		case many == nil || len(few) != 1:
 			t.Fatalf("%d numbers of at most %d are few", len(want), most)

@@ -120,9 +120,9 @@ func (g *guard) commitOverlay() error {
 }
 
 // discardOverlay removes the files that Pebble has created and keeps the others. Pebble
-// must be closed. Nothing was acknowledged while the store was opened, so this is
-// correct for a store that has failed as well. Otherwise each failed attempt to open a
-// store would leave files.
+// must be closed. Nothing was acknowledged while the store was opened, so this is also
+// correct for a store that has failed. Otherwise each failed attempt to open a store
+// would leave files.
 func (g *guard) discardOverlay() error {
 	o := &g.overlay
 	o.mu.Lock()

@@ -74,7 +74,7 @@ func TestOpenVerified(t *testing.T) {
 			}
 			for name, text := range before {
 				if now, found := contents(t, disk, "d/s")[name]; !found || now != text {
-					t.Errorf("file %s changes before the verification ends", name)
+					t.Errorf("file %s changed before the end of the verification", name)
 				}
 			}
 			return cause
@@ -100,8 +100,7 @@ func TestOpenVerified(t *testing.T) {
 	}
 }
 
-// A position distinguishes a store that has lost something from one that has
-// everything.
+// A position distinguishes a store that has lost rows from a complete one.
 func TestPosition(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()

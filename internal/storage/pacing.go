@@ -14,17 +14,18 @@ import (
 // for up to 10 ms at a time, and a request may wait that long at each of its steps from
 // goroutine to goroutine.
 //
-// The work keeps a fifth of the time: if all processors are always wanted, work that
-// always yielded would make almost no progress, and so would those that wait for its
-// end, such as a writer that waits for a flush. The zero value is ready for use, also by
-// several goroutines.
+// The work keeps a fifth of the time. Otherwise, when all processors are in demand,
+// work that always yielded would make almost no progress, and neither would its
+// waiters, such as a writer that waits for a flush. The zero value is ready for use,
+// also by several goroutines.
 type pacer struct {
 	clock     func() time.Duration // monotonic; nil: sinceStart
 	keepUntil atomic.Int64         // yield does nothing before, in nanoseconds of the clock
 }
 
 const (
-	// pacerShare is how many times as long as it works the work may wait.
+	// pacerShare is the maximum ratio of the time that the work waits to the time that
+	// it runs.
 	pacerShare = 4
 	// pacerKeepMax is the longest time for which the work keeps its processor. Go
 	// would preempt it after that time as well.

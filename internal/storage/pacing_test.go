@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// watcher is a goroutine that always wants the only processor. It counts how often it
-// ran between two steps of the work that it watches.
+// watcher is a goroutine that is always ready to use the only processor. It counts how
+// often it ran between two steps of the work that it watches.
 type watcher struct {
 	turns         atomic.Int64 // how often it ran
 	last          atomic.Int64 // turns at the last step
@@ -55,7 +55,7 @@ func (w *watcher) watch(t *testing.T, act func() error) {
 	steps, passed := w.steps.Load(), w.passed.Load()
 	t.Logf("%d steps, the watcher did not run before %d of them", steps, passed)
 	if steps < 50 {
-		t.Errorf("%d steps are too few to tell", steps)
+		t.Errorf("%d steps are too few for a result", steps)
 	}
 	if passed > steps/10 {
 		t.Errorf("the watcher did not run before %d of %d steps", passed, steps)
@@ -165,7 +165,7 @@ func TestPacing(t *testing.T) {
 }
 
 // Paced work keeps a fifth of the time, however long others run, and never keeps the
-// processor for longer than Go would leave it.
+// processor for longer than the Go scheduler would let it.
 func TestPacer(t *testing.T) {
 	t.Parallel()
 	const piece = 100 * time.Microsecond

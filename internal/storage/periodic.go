@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// periodic runs a background task again and again while the task reports that work is
-// left. It has no timer while there is none.
+// periodic repeats a background task while the task reports that work is left. It has
+// no timer while there is none.
 type periodic struct {
 	pause time.Duration      // before each run; if it is negative the task never runs
 	run   func() (left bool) // the task; set once, like pause

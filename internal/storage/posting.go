@@ -12,9 +12,9 @@ import (
 //
 // A value has a set of added and a set of removed numbers, each empty, an array or a
 // bitmap. The store merges values, older below newer. A value with nothing older below
-// it has no removals; that is what readers see. The form of a set depends only on its
-// size, so equal sets have equal bytes. A row that has become empty remains as one byte
-// until it is swept; readers skip it.
+// it has no removals; readers see only such values. The form of a set depends only on
+// its size, so equal sets have equal bytes. A row that has become empty remains as one
+// byte until it is swept; readers skip it.
 //
 //	form(1) [added count(2)] added removed
 //
@@ -79,8 +79,8 @@ func (v *view) bitmap(scratch *[chunkWords]uint64) *[chunkWords]uint64 {
 // has reports whether x is in a bitmap.
 func (v *view) has(x uint16) bool { return v.word(int(x>>6))&(1<<(x&63)) != 0 }
 
-// find returns the index of the first number of an array, from from on, that is x or
-// higher. Callers move forward, so it gallops and then bisects.
+// find returns the index of the first number of an array, at index from or later, that
+// is x or higher. Callers move forward, so it gallops and then bisects.
 func (v *view) find(from int, x uint16) int {
 	step := 1
 	low, high := from, from

@@ -29,7 +29,7 @@ type Postings struct {
 	// place is the position in the chunk. Forward it is the next number of an array or the
 	// next word of a bitmap, backward the one after those that are left.
 	place  int
-	word   uint64 // what is left of the current word
+	word   uint64 // the rest of the current word
 	closed bool
 }
 
@@ -49,8 +49,8 @@ func (d direction) before(a, b uint64) bool {
 	return a < b
 }
 
-// cursor is a node of the tree of a Postings. It moves by chunks, and all calls name
-// the same direction.
+// cursor is a node of the tree of a Postings. It moves by chunks, and all calls use the
+// same direction.
 type cursor interface {
 	// seek moves to the first chunk that may have numbers, from chunk on in the direction
 	// of reading. It never reverses.
@@ -203,8 +203,8 @@ func (p *Postings) stepBack() (low uint16, ok bool) {
 	return uint16(p.place<<6 | bit), true
 }
 
-// SeekGE skips all numbers below number, so that Next returns the first one from it on,
-// and reports whether there is one. It never moves back.
+// SeekGE skips all numbers below number, so that Next returns the first one that is
+// number or higher, and reports whether there is one. It never moves back.
 func (p *Postings) SeekGE(number uint64) bool {
 	chunk := number >> 16
 	p.begin(forward, chunk)
@@ -217,8 +217,8 @@ func (p *Postings) SeekGE(number uint64) bool {
 	return p.peek()
 }
 
-// SeekLT skips all numbers from number on, so that Prev returns the last one below it,
-// and reports whether there is one. It never moves forward.
+// SeekLT skips number and all higher numbers, so that Prev returns the last one below
+// number, and reports whether there is one. It never moves forward.
 func (p *Postings) SeekLT(number uint64) bool {
 	if number == 0 {
 		p.begin(backward, 0)

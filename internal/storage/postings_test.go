@@ -292,13 +292,13 @@ func checkWalk(t *testing.T, snapshot *Snapshot, m model) {
 	var forward, backward []string
 	for ok := lists.First(); ok && len(forward) < len(want)+1; ok = lists.Next() {
 		if len(forward) == len(want) {
-			t.Fatalf("list %s is one too many", lists.Key())
+			t.Fatalf("unexpected list %s", lists.Key())
 		}
 		forward = append(forward, line(len(forward)))
 	}
 	for ok := lists.Last(); ok; ok = lists.Prev() {
 		if len(backward) == len(want) {
-			t.Fatalf("list %s is one too many backward", lists.Key())
+			t.Fatalf("unexpected list %s backward", lists.Key())
 		}
 		backward = append(backward, line(len(want)-1-len(backward)))
 	}

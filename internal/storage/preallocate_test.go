@@ -32,7 +32,8 @@ func (f reservingFile) Preallocate(offset, length int64) error {
 	return f.File.Preallocate(offset, length)
 }
 
-// A store with few rows preallocates little, however large its log may become.
+// A store with few rows preallocates little space, regardless of the maximum size of
+// its log.
 func TestLogsReserveLittle(t *testing.T) {
 	t.Parallel()
 	disk := reservingFS{vfs.Default, new(atomic.Int64)}

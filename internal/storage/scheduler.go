@@ -10,7 +10,7 @@ import (
 )
 
 // scheduler decides which store of a pool may compact, with one budget for all.
-// Pebble's own scheduler limits each store by itself and wakes up ten times a second
+// Pebble's own scheduler limits each store separately and wakes up ten times a second
 // for it: a thousand quiet stores would cost a tenth of a core. This one acts only on
 // events: a compaction or flush ended, a store was opened, or a pause is over.
 //
@@ -119,8 +119,8 @@ func (c *schedulerClient) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return false, nil
 }
 
-// UpdateGetAllowedWithoutPermission says that the store may be allowed more compactions
-// than before. Pebble holds its lock, so another goroutine grants them.
+// UpdateGetAllowedWithoutPermission reports that the store may be allowed more
+// compactions than before. Pebble holds its lock, so another goroutine grants them.
 func (c *schedulerClient) UpdateGetAllowedWithoutPermission() { c.s.kick() }
 
 // opened allows grants. The caller holds no lock.
@@ -139,7 +139,7 @@ func (c *schedulerClient) fail() {
 	c.s.kick()
 }
 
-// stall says whether writers wait for compactions.
+// stall records whether writers wait for compactions.
 func (c *schedulerClient) stall(begins bool) {
 	c.s.mu.Lock()
 	c.stalled = begins
@@ -262,7 +262,7 @@ func (s *scheduler) candidates() (asked []candidate, more bool) {
 }
 
 // choose asks each store for its waiting compaction. It returns the store with the most
-// urgent one, the first of equals, and the stores that have none any more.
+// urgent one, the first of equals, and the stores that no longer have one.
 func choose(asked []candidate) (best *schedulerClient, refused map[*schedulerClient]bool) {
 	var waiting pebble.WaitingCompaction
 	for _, q := range asked {

@@ -180,7 +180,7 @@ func TestSchedulerOrder(t *testing.T) {
 	})
 }
 
-// A store that has no compaction waiting any more, and requests one before the
+// A store that no longer has a compaction waiting, and requests one before the
 // scheduler has recorded that, is not forgotten.
 func TestSchedulerNewRequest(t *testing.T) {
 	t.Parallel()
@@ -266,7 +266,7 @@ func TestSchedulerPauses(t *testing.T) {
 		d.client.stall(true)
 		synctest.Wait()
 		if d.running() != 1 {
-			t.Error("a failed store does not let waiting writers out")
+			t.Error("a failed store does not release waiting writers")
 		}
 		d.client.stall(false)
 		d.finish(nil)
@@ -274,7 +274,7 @@ func TestSchedulerPauses(t *testing.T) {
 		d.client.stall(true)
 		synctest.Wait()
 		if d.running() != 0 {
-			t.Error("a store that is gone gets a grant")
+			t.Error("an unregistered store gets a grant")
 		}
 		s.close()
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrScrubLater says that a store is being opened, closed, created or removed, or that
+// ErrScrubLater means that a store is being opened, closed, created or removed, or that
 // no descriptor is free to read it.
 var ErrScrubLater = errors.New("the store cannot be scrubbed now")
 
@@ -69,7 +69,7 @@ func (s *Store) tableNames() ([]string, error) {
 
 // Scrub reads a table of the store in dir, which [Pool.Tables] has named, and verifies
 // the checksum of each of its blocks. It bypasses the block cache and the store's
-// readers, so damage that it finds has no effect but the result.
+// readers, so damage that it finds affects only its result.
 //
 // Before each read Scrub calls spend with the number of bytes; an error of spend ends
 // it and is returned. Damage is reported only if a second read finds it as well and the

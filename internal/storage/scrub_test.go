@@ -106,13 +106,13 @@ func TestScrubFindsFlippedBits(t *testing.T) {
 	must(t, s.Err())
 	must(t, disk.Remove(path.Join("s", tables[0])))
 	if found, err := p.Scrub("s", tables[0], func(int) error { return nil }); err != nil || found == nil || !found.Missing {
-		t.Errorf("a table that the manifest names and that is not there: %v, %v", found, err)
+		t.Errorf("a missing table that the manifest names: %v, %v", found, err)
 	}
 	must(t, s.Abandon())
 	tables = tables[1:]
 	check("closed")
 	if found, err := p.Scrub("s", "000099.sst", func(int) error { return nil }); err != nil || found != nil {
-		t.Errorf("a table that is not there: %v, %v", found, err)
+		t.Errorf("a missing table: %v, %v", found, err)
 	}
 	if tables, err := p.Tables("nowhere"); err != nil || len(tables) > 0 {
 		t.Errorf("of no store: %v, %v", tables, err)
@@ -198,8 +198,8 @@ func TestScrubReadsTwice(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A scrub that cannot tell now says so: without descriptors, of a store that has failed,
-// and while a directory is in use.
+// A scrub that cannot run now returns ErrScrubLater: without descriptors, for a store
+// that has failed, and while a directory is in use.
 func TestScrubLater(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

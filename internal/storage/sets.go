@@ -94,7 +94,7 @@ func (b *block) andNot(v *view) {
 	}
 }
 
-// keep keeps the numbers of an array that are in v, or with members false those that
+// keep keeps the numbers of an array that are in v or, if members is false, those that
 // are not.
 func (b *block) keep(v *view, members bool) {
 	kept := b.array[:0]
@@ -124,7 +124,7 @@ type intersectCursor struct {
 
 func (c *intersectCursor) seek(chunk uint64, d direction) (uint64, bool, error) {
 	for {
-		// The set that moved furthest decides, and all are asked again.
+		// The set that moved furthest decides, and all sets seek again.
 		target := chunk
 		for _, arg := range c.args {
 			at, ok, err := arg.seek(target, d)
@@ -166,7 +166,7 @@ func (c *intersectCursor) load() (view, error) {
 	return c.out.view(), nil
 }
 
-// sparser reports whether a is cheaper to begin with than b.
+// sparser reports whether an intersection should begin with a rather than b.
 func sparser(a, b *view) bool {
 	if a.dense != b.dense {
 		return b.dense

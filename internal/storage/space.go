@@ -19,9 +19,9 @@ import (
 )
 
 // space watches the free space of the disk, so that writes are refused while there is
-// still space for what must be written: the logs and flushes of writes that were
-// admitted before, and deletions. It reserves space for deletions in files of a
-// directory, because other programs fill disks too.
+// still space for mandatory writes: the logs and flushes of writes that were admitted
+// before, and deletions. It reserves space for deletions in files of a directory,
+// because other programs fill disks too.
 //
 //	free space  |0 ........ floor ......... low ........ high ......|
 //	            deletions from        deletions     every write
@@ -114,7 +114,7 @@ func (s *space) begin() {
 	s.lookLocked()
 }
 
-// look reads the free space and acts on it: it admits or refuses writes that grow, and
+// look reads the free space, admits or refuses writes that grow accordingly, and
 // releases or restores segments of the reserve.
 func (s *space) look() Space {
 	if s.dir == "" {
@@ -247,7 +247,7 @@ func (s *space) releaseLocked() bool {
 	return true
 }
 
-// write writes what a store cannot work without. If the disk is full it uses the
+// write makes a write that a store cannot work without. If the disk is full it uses the
 // reserve.
 func (s *space) write(f io.Writer, p []byte) (n int, err error) {
 	for {
@@ -260,8 +260,8 @@ func (s *space) write(f io.Writer, p []byte) (n int, err error) {
 	}
 }
 
-// need calls do for a store that cannot work without it. If the disk is full it uses
-// the reserve.
+// need calls do, without which a store cannot work. If the disk is full it uses the
+// reserve.
 func (s *space) need(do func() error) error {
 	for {
 		released := s.released.Load()
@@ -271,7 +271,7 @@ func (s *space) need(do func() error) error {
 	}
 }
 
-// tell logs that writes are refused or admitted again.
+// tell logs that writes are refused, or that they are admitted again.
 func (s *space) tell(full bool) {
 	if full {
 		s.logger.Error("disk is full: writes are refused, reads and deletions continue", "dir", s.files.PathDir(s.dir), "free", s.free, "low", s.low())
@@ -320,8 +320,8 @@ func (p *Pool) CheckSpace() Space {
 // Space is [Pool.CheckSpace] without a flush: it costs one system call.
 func (p *Pool) Space() Space { return p.space.look() }
 
-// flushAll flushes the stores with much data in memory, and reports whether there was
-// one.
+// flushAll flushes the stores with much data in memory, and reports whether any store
+// had much.
 func (p *Pool) flushAll() (any bool) {
 	p.space.mu.Lock()
 	segment := p.space.segment()

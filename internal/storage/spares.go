@@ -7,9 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// reusableIter is an iterator of Pebble's that is used repeatedly. At its first move a
-// new one opens a table of each level, which takes several times as long as the move
-// itself. A used one finds a row in about a microsecond.
+// reusableIter is an iterator of Pebble's that is used repeatedly. At its first move, a
+// new iterator opens a table of each level, which takes several times as long as the
+// move itself. A reused one finds a row in about a microsecond.
 type reusableIter struct {
 	*pebble.Iterator
 	snapshot *Snapshot
@@ -23,9 +23,9 @@ type reusableIter struct {
 
 // spares are the iterators of a pool's stores that are not in use.
 //
-// Each keeps in memory or on the disk the write buffers and tables that it reads, even
-// those that a flush or a compaction has replaced, and the blocks of its position. So
-// there are few, and the least recently used one is closed for a new one.
+// Each keeps the write buffers, tables and blocks that it reads in memory or on the
+// disk, even those that a flush or a compaction has replaced. So their number is small,
+// and the least recently used one is closed for a new one.
 type spares struct {
 	mu sync.Mutex
 

@@ -53,7 +53,7 @@ func TestSparesAreBounded(t *testing.T) {
 		for range sparesOfOne + 2 {
 			it := snapshots[i].Iter([]byte("r"), []byte("s"))
 			if !it.First() || string(it.Value()) != "row 0" {
-				t.Fatal("the first row is not there")
+				t.Fatal("the first row is missing")
 			}
 			inUse = append(inUse, it)
 		}
@@ -78,8 +78,8 @@ func TestSparesAreBounded(t *testing.T) {
 	}
 }
 
-// A reused iterator keeps nothing of its last use: no bounds, position or direction.
-// Each kind of read follows every other kind.
+// A reused iterator keeps no bounds, position or direction of its last use. Each kind
+// of read follows every other kind.
 func TestSparesForgetTheirUse(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -99,7 +99,7 @@ func TestSparesForgetTheirUse(t *testing.T) {
 		"absent": func(i int) error {
 			found, err := snapshot.Has(fmt.Appendf(nil, "r%08d-", i))
 			if found {
-				err = fmt.Errorf("found what is not there")
+				err = fmt.Errorf("found a row that does not exist")
 			}
 			return err
 		},

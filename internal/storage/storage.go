@@ -13,7 +13,7 @@
 // What [Store.Apply] acknowledged is synced. After a crash a batch is whole or absent,
 // and of batches that were applied one after another a prefix survives. A store that
 // failed to write or sync its log, its manifest or a flush accepts no further write and
-// changes no further byte on the disk; everything it acknowledged is there when it is
+// changes no further byte on the disk; everything it acknowledged is present when it is
 // opened again. A posting list is a set: adding a number twice is adding it once, and
 // the later of an add and a remove wins.
 //
@@ -341,8 +341,8 @@ func (p *Pool) create(dir string) (s *Store, err error) {
 	return s, nil
 }
 
-// fresh calls make for a directory that is missing or empty. If make fails, it removes
-// what make left.
+// fresh calls make for a directory that is missing or empty. If make fails, fresh
+// removes the files that make created.
 func (p *Pool) fresh(dir string, make func() error) error {
 	files := p.options.FS
 	switch names, err := files.List(dir); {
@@ -385,9 +385,9 @@ type Opening struct {
 	// [Store.Position]. A store that contains less is damaged.
 	Contains Position
 
-	// Verify checks the store before anything on its disk changes for good: until it
-	// returns nil no existing file is removed or written to. After an error the store is
-	// closed and its directory has the files that it had. Verify must not keep the
+	// Verify checks the store before anything on its disk changes permanently: until it
+	// returns nil no existing file is removed or written to. After an error the store
+	// is closed and its directory has the files that it had. Verify must not keep the
 	// snapshot. Nil accepts every store.
 	Verify func(*Snapshot) error
 
@@ -443,8 +443,8 @@ func (p *Pool) reopen(dir string, o Opening, readOnly bool) (*Store, error) {
 	at := found.position()
 	found.contain(least)
 	if lacking := found.err(); lacking != nil {
-		// The store is consistent, but older than it should be. What Verify says of its rows
-		// comes first.
+		// The store is consistent, but older than it should be. The error of Verify
+		// takes precedence.
 		verify := o.Verify
 		o.Verify = func(snapshot *Snapshot) error {
 			if verify == nil {

@@ -158,7 +158,7 @@ func TestIteratorMoves(t *testing.T) {
 	defer it.Close()
 	at := func(ok bool) string {
 		if ok != it.Valid() {
-			t.Fatalf("move said %v, Valid says %v", ok, it.Valid())
+			t.Fatalf("the move returned %v, Valid %v", ok, it.Valid())
 		}
 		if !ok {
 			return "-"
@@ -328,7 +328,7 @@ func listing(t *testing.T, dir string) string {
 	return text.String()
 }
 
-// A directory without a format file is not a store, whatever else it contains.
+// A directory without a format file is not a store, regardless of its other files.
 func TestOpenIncomplete(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{})

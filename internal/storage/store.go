@@ -184,8 +184,8 @@ func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 // scheduler. Pebble calls most of them while it holds its main lock, so they only
 // record what happened.
 func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
-	// flushErr is the result of the last flush, guarded by Pebble's lock. A flush of
-	// nothing ends with an error as well, but Pebble does not report it as a background
+	// flushErr is the result of the last flush, guarded by Pebble's lock. An empty
+	// flush also ends with an error, but Pebble does not report it as a background
 	// error.
 	var flushErr error
 	return &pebble.EventListener{
@@ -230,7 +230,8 @@ func (s *Store) Dir() string { return s.dir }
 
 // Err returns why the store accepts no writes, and nil while it accepts them. An error
 // is permanent: when its cause is gone, close the store and open it again to get every
-// batch that was acknowledged. Until then the store may show batches that were not.
+// batch that was acknowledged. Until then the store may show batches that were not
+// acknowledged.
 func (s *Store) Err() error {
 	if err := s.guard.err(); err != nil {
 		return fmt.Errorf("store %s has failed: %w", s.dir, err)
@@ -324,7 +325,7 @@ func (s *Store) Snapshot() *Snapshot {
 	return &Snapshot{at: s.db.NewSnapshot(), db: s.db, pool: s.pool, tables: &s.tables, sweeper: &s.sweeper}
 }
 
-// Flush writes what is in memory to tables and returns when they are synced. It does
+// Flush writes the rows in memory to tables and returns when they are synced. It does
 // nothing if nothing was written since the last flush.
 func (s *Store) Flush() error {
 	if err := s.Err(); err != nil || s.readOnly || s.provisional.Load() {
@@ -397,8 +398,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Abandon closes a store that is to be removed: like Close, but without a flush. What
-// was not flushed stays in the store's log.
+// Abandon closes a store that is to be removed: like Close, but without a flush. Rows
+// that were not flushed stay in the store's log.
 func (s *Store) Abandon() error {
 	s.awaitUnpinned()
 	defer s.pool.release(s.dir)

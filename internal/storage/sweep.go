@@ -12,8 +12,8 @@ import (
 // so: it may not see the rows below, and Pebble v2.1 loses its position in a compaction
 // when a merger deletes a row (cockroachdb/pebble issue 6168). So an empty chunk stays
 // as a row of one byte. Each reader and merge that meets one leaves a hint here, and
-// now and then the store deletes the hinted rows that are still empty. Only the disk
-// space tells the difference.
+// the store occasionally deletes the hinted rows that are still empty. The only effect
+// is on disk space.
 type sweeper struct {
 	mu    sync.Mutex
 	keys  []string // rows that were seen to be empty

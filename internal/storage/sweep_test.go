@@ -85,7 +85,7 @@ func TestSweeperHints(t *testing.T) {
 		w.hint(key)
 	}
 	if !w.due() {
-		t.Error("a sweep is not due with all hints there can be")
+		t.Error("a sweep is not due with the maximum of hints")
 	}
 	total := 0
 	for keys := w.take(); len(keys) > 0; keys = w.take() {

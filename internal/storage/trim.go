@@ -15,7 +15,7 @@ import (
 // Walk calls visit for the current rows with low <= key < high; visit adds its changes
 // to b. Walk stops before the next row once limit bytes were read or written, and
 // returns the key of that row, nil when there are no more rows. The row is valid until
-// visit returns. Walk yields the processor now and then.
+// visit returns. Walk yields the processor regularly.
 func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, value []byte) error) (next []byte, err error) {
 	rows, err := s.db.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
 	if err != nil {
@@ -62,7 +62,7 @@ type trimmer struct {
 }
 
 // row removes numbers from one row. It writes the shorter of two forms: the numbers
-// that stay, or those that go.
+// that remain, or those that are removed.
 func (t *trimmer) row(b *Batch, key, value []byte, gone *Numbers) error {
 	_, chunk, err := cutChunk(key)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Numbers are removed from posting lists of every form, whatever their share, step by
+// Numbers are removed from posting lists of every form, in any proportion, step by
 // step, and the lists remain usable.
 func TestTrimPostings(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func testTrim(t *testing.T, r *rand.Rand, share float64, most uint64) {
 		must(t, err)
 		apply()
 		steps++
-		// What is added between the steps stays, wherever it is.
+		// Numbers that are added between the steps remain, wherever they are.
 		list, number := fmt.Sprint("tlist", r.IntN(4)), most+100+uint64(steps)
 		add(list, number)
 		must(t, b.AddPosting([]byte(list), number))

@@ -32,13 +32,13 @@ type FlakyOptions struct {
 
 // Flaky is a [replication.Group] that delays effects, changes the order between
 // partitions, and rejects proposals. It loses effects like a group that loses its
-// leader, and answers like a store that fails after it has synced.
+// leader, and answers like a store that fails after its sync.
 //
 // When effects of a partition are lost, writes that were evaluated on top of them are
 // rejected, until an effect with the LSN of the first lost one shows that its proposer
-// has noticed. In a cluster the term of the log does that. Effects without rows depend
-// on no other and are never rejected so. When answers are lost the partition stops
-// until [Flaky.Restart].
+// has noticed. In a cluster the term of the log does that. Effects without rows do not
+// depend on others and are never rejected for this reason. When answers are lost the
+// partition stops until [Flaky.Restart].
 type Flaky struct {
 	machine replication.StateMachine
 	options FlakyOptions

@@ -94,7 +94,7 @@ func (d *descriptors) OpenDir(name string) (vfs.File, error) {
 }
 
 // ReuseForWrite renames the file even if no descriptor is free to open it, like the
-// real one.
+// real file system.
 func (d *descriptors) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := d.take("open", newname); err != nil {
 		if renameErr := d.Rename(oldname, newname); renameErr != nil {

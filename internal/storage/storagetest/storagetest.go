@@ -104,7 +104,7 @@ func (d *Disk) fail(n, last int64, counts counts) {
 	d.failed = 0
 }
 
-// Fill makes every operation that needs space fail like a full disk, until Heal.
+// Fill makes every operation that needs space fail as on a full disk, until Heal.
 func (d *Disk) Fill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
