@@ -43,7 +43,7 @@ func TestCopyJobValidate(t *testing.T) {
 		"a longer name":       {func(j *CopyJob) { j.Name = strings.Repeat("n", copyNameCharsMax+1) }, false},
 		"all letters":         {func(j *CopyJob) { j.Name = "aZ09-_." }, true},
 		"a slash in the name": {func(j *CopyJob) { j.Name = "a/b" }, false},
-		"a dot in front":      {func(j *CopyJob) { j.Name = ".." }, false},
+		"a leading dot":       {func(j *CopyJob) { j.Name = ".." }, false},
 		"a name with umlauts": {func(j *CopyJob) { j.Name = "ü" }, false},
 	} {
 		job := CopyJob{Name: "j", Tasks: tasks(1)}
