@@ -8,6 +8,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
@@ -38,6 +39,11 @@ type FeedRequest struct {
 	// out none. The position of a previous page counts instead of it: some clients
 	// repeat the time with later pages, on which changes of that second may come.
 	Since time.Time
+
+	// Query filters and projects the documents of each page; nil returns them all. The
+	// position counts all changes of the page, so a page may have no rows without being
+	// the end. It cannot be combined with Complete.
+	Query *FeedQuery
 
 	Options
 }
@@ -85,12 +91,20 @@ func (f *feedPage) run(ctx context.Context, caller auth.Caller) error {
 	if err := e.allowDocuments(caller, auth.Feed, f.req.Link, &f.req.Options); err != nil {
 		return err
 	}
+	if f.req.Query != nil {
+		if err := e.allowDocuments(caller, auth.Query, f.req.Link, &f.req.Options); err != nil {
+			return err
+		}
+	}
 	if err := e.confine(caller, &f.req.Key, false); err != nil {
 		return err
 	}
 	var err error
 	if f.how, err = e.reading(f.req.Options); err != nil {
 		return err
+	}
+	if f.req.Complete && f.req.Query != nil {
+		return status.BadRequest("The change feed of all versions has no queries. Read it without one.")
 	}
 	if f.req.Complete {
 		switch {
@@ -129,6 +143,12 @@ func (f *feedPage) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
+	var plan *query.Plan
+	if f.req.Query != nil {
+		if plan, err = f.req.Query.compile(f.engine, c); err != nil {
+			return err
+		}
+	}
 	f.routed = true
 	pieces, first := at.pieces(c, scope)
 	turn, more, err := f.fill(ctx, c, at.since, pieces, first)
@@ -145,7 +165,10 @@ func (f *feedPage) once(ctx context.Context, c *catalog.Container) error {
 	if len(f.out.Rows) == 0 && !more {
 		return unchanged()
 	}
-	return nil
+	if plan != nil {
+		err = f.selectRows(ctx, plan)
+	}
+	return err
 }
 
 // elsewhere returns the partition that the request names if that has no part of

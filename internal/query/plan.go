@@ -301,6 +301,9 @@ func (p *Plan) Separate() bool {
 	return !p.Ordered() && p.plain && p.base >= 0 && !p.replay && !p.query.Rank && p.offset <= 0
 }
 
+// Limited reports whether TOP or LIMIT bounds the number of rows.
+func (p *Plan) Limited() bool { return p.top >= 0 || p.limit >= 0 }
+
 // Sorted reports whether the query has an ORDER BY of values, so that its text and
 // parameters may change from page to page; see [Plan.Unfiltered].
 func (p *Plan) Sorted() bool { return len(p.query.OrderBy) > 0 && !p.query.Rank }

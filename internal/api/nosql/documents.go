@@ -16,6 +16,8 @@ func (h *handler) postDocuments(r *request) (*response, error) {
 		return h.batchDocuments(r)
 	case r.flag(headerIsQueryPlan):
 		return h.planQuery(r)
+	case r.isQuery() && r.header(headerIncremental) != "":
+		return h.queryChangeFeed(r)
 	case r.isQuery():
 		return h.queryDocuments(r)
 	case r.flag(headerIsUpsert):
@@ -141,7 +143,7 @@ func (h *handler) deleteByKey(r *request) (*response, error) {
 // A-IM it is the change feed.
 func (h *handler) listDocuments(r *request) (*response, error) {
 	if r.header(headerIncremental) != "" {
-		return h.changeFeed(r)
+		return h.changeFeed(r, nil)
 	}
 	req, err := r.scope()
 	if err != nil {

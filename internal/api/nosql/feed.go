@@ -12,14 +12,18 @@ import (
 
 // changeFeed answers with a page of the change feed of a container, or of the
 // part of it that the request names. The etag of the answer is the position of
-// the next page; 304 means that there are no more changes yet.
-func (h *handler) changeFeed(r *request) (*response, error) {
+// the next page; 304 means that there are no more changes yet. q selects the rows of
+// the page; nil returns the documents.
+func (h *handler) changeFeed(r *request, q *engine.FeedQuery) (*response, error) {
 	r.operation = opDocumentFeed
 	complete, err := r.feedMode()
 	if err != nil {
 		return nil, err
 	}
 	separate := !complete && r.header(headerFeedFormat) == feedWireFormat
+	if separate && q != nil {
+		return nil, status.BadRequest("A query over the change feed returns its own rows: send it without x-ms-cosmos-changefeed-wire-format-version.")
+	}
 	scope, err := r.scope()
 	if err != nil {
 		return nil, err
@@ -31,6 +35,7 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 		Clip:      scope.Clip,
 		MaxItems:  scope.MaxItems,
 		Complete:  complete,
+		Query:     q,
 		After:     r.ifNoneMatch(),
 		Options:   scope.Options,
 	}
@@ -53,6 +58,22 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 		}
 	}
 	return r.feed("Documents", &page), nil
+}
+
+// queryChangeFeed is changeFeed for a POST with a query, as .NET sends it (F38).
+func (h *handler) queryChangeFeed(r *request) (*response, error) {
+	r.operation = opDocumentFeed
+	if err := r.unexplained(); err != nil {
+		return nil, err
+	}
+	asked, err := h.readQuery(r)
+	if err == nil && asked.resume != nil {
+		err = status.BadRequest("Only a query over documents can be resumed by a resumeFilter.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.changeFeed(r, &engine.FeedQuery{Text: asked.text, Params: asked.params})
 }
 
 // feedWireFormat is the form of the feed that separates documents from the
