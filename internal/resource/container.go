@@ -140,7 +140,7 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 	if version := body.Get("version"); !isNull(version) {
 		n, ok := version.Int64()
 		if version.Kind() == value.KindString { // as the Java SDK sends it
-			n, ok = map[string]int64{"V1": 1, "V2": 2}[version.Text()]
+			n, ok = map[string]int64{"V1": 1, "V2": 2}[strings.ToUpper(version.Text())]
 		}
 		if !ok || n < 1 || n > 2 {
 			return d, status.BadRequest("The partition key version %s is not known. Use 1 or 2 for kind 'Hash', and 2 for kind 'MultiHash'.", clip(version.String()))

@@ -3,6 +3,7 @@ package resource
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/decandb/decan/internal/status"
@@ -142,10 +143,11 @@ func (j *CopyJob) Validate() error {
 	if err := validCopyName(j.Name); err != nil {
 		return err
 	}
-	switch j.Mode {
-	case "":
+	switch mode := string(j.Mode); {
+	case mode == "", strings.EqualFold(mode, string(CopyOffline)):
 		j.Mode = CopyOffline
-	case CopyOffline, CopyOnline:
+	case strings.EqualFold(mode, string(CopyOnline)):
+		j.Mode = CopyOnline
 	default:
 		return status.BadRequest("The mode %q of the copy job is neither Offline nor Online.", clip(string(j.Mode)))
 	}

@@ -26,7 +26,7 @@ const (
 // empty one.
 type IndexingPolicy struct {
 	Mode      IndexingMode `json:"mode"`
-	Automatic bool         `json:"automatic"` // stored and returned; false has no effect, as in the service
+	Automatic bool         `json:"automatic"` // as given; false has no effect, as in the service, which returns it in mode none only
 	Included  []string     `json:"included"`  // as given, such as /a/b/?, /a/* or /a/[]/{b, c}/?; see [ParseIndexPath]
 	Excluded  []string     `json:"excluded"`
 
@@ -77,7 +77,7 @@ func (p IndexingPolicy) Equal(o IndexingPolicy) bool {
 func (p IndexingPolicy) Value() value.Value {
 	members := []value.Member{
 		{Name: "indexingMode", Value: value.String(string(p.Mode))},
-		{Name: "automatic", Value: value.Bool(p.Automatic)},
+		{Name: "automatic", Value: value.Bool(p.Automatic || p.Mode == IndexingConsistent)},
 		{Name: "includedPaths", Value: listValue(p.Included, pathValue)},
 		{Name: "excludedPaths", Value: listValue(p.Excluded, pathValue)},
 	}

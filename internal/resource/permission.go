@@ -35,6 +35,9 @@ const (
 	PermissionAll  PermissionMode = "All"  // everything
 )
 
+// Is reports whether both are the same mode, in any letter case.
+func (m PermissionMode) Is(o PermissionMode) bool { return strings.EqualFold(string(m), string(o)) }
+
 // Permission allows a user to work with one resource: a container with
 // everything in it, or one document or script of a container.
 type Permission struct {
@@ -42,7 +45,7 @@ type Permission struct {
 	RID  RID            `json:"rid"`
 	ETag ETag           `json:"etag"`
 	TS   Timestamp      `json:"ts"`
-	Mode PermissionMode `json:"mode"`
+	Mode PermissionMode `json:"mode"` // in the letter case in which it was given; see [PermissionMode.Is]
 
 	// Resource is the link as given. Clients read it, but the server uses only
 	// Target.
@@ -71,12 +74,8 @@ func ParsePermission(definition value.Value) (Permission, error) {
 		return Permission{}, err
 	}
 	p := Permission{ID: id}
-	switch mode := definition.Get("permissionMode"); {
-	case strings.EqualFold(mode.Text(), string(PermissionRead)):
-		p.Mode = PermissionRead
-	case strings.EqualFold(mode.Text(), string(PermissionAll)):
-		p.Mode = PermissionAll
-	default:
+	p.Mode = PermissionMode(definition.Get("permissionMode").Text())
+	if !p.Mode.Is(PermissionRead) && !p.Mode.Is(PermissionAll) {
 		return p, status.BadRequest("The property 'permissionMode' must be 'All' or 'Read'.")
 	}
 	link := definition.Get("resource")
@@ -174,11 +173,15 @@ func (p Permission) SameResource(o Permission) bool {
 // Fingerprint is a hash of what the permission allows: its mode, target and key.
 // Tokens contain it.
 func (p Permission) Fingerprint() [8]byte {
+	mode := PermissionRead // however it is spelled
+	if p.Mode.Is(PermissionAll) {
+		mode = PermissionAll
+	}
 	key := ""
 	if p.Key != nil {
 		key = p.Key.String()
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", p.Mode, string(p.Target.Container), p.Target.Feed, p.Target.ID, key))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", mode, string(p.Target.Container), p.Target.Feed, p.Target.ID, key))
 	return [8]byte(sum[:8])
 }
 
