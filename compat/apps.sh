@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs small applications against a decan built from this tree, each with the versions of
-# its libraries that its lock or requirements name: a bot, a web API and vector stores
-# (JavaScript, Python), a Spring Data repository (Java), the conformance tests of Dapr's
-# state stores (Go). docs/clients.md has the results. Not a part of .ci/run, since the
-# libraries are large: the first run downloads some 300 MB through npm, pip, Maven and Go
-# as they are configured here. Needs Go, Node.js, Python 3 with venv, Java 17 with Maven.
+# Runs small applications against a decan built from this tree, each with the versions
+# of its libraries that its lock or requirements name: a bot, a web API and vector
+# stores (JavaScript, Python), a Spring Data repository (Java), the conformance tests of
+# Dapr's state stores (Go). docs/clients.md has the results. Not a part of .ci/run,
+# because the libraries are large: the first run downloads some 300 MB through npm, pip,
+# Maven and Go as they are configured here. Needs Go, Node.js, Python 3 with venv, Java
+# 17 with Maven.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)

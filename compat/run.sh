@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Runs the official SDKs against a decan built from this tree: what an application
-# does (the scenario of a first user, the change feed, writes, scripts, access,
-# sessions, what the SDKs' samples manage) and the queries of queries.json with the
+# Runs the official SDKs against a decan built from this tree: what an application does
+# (the scenario of a first user, the change feed, writes, scripts, access, sessions, the
+# management calls of the SDKs' samples) and the queries of queries.json with the
 # JavaScript, Python, Java and .NET SDKs, each at its newest version and at the oldest
 # that knows hierarchical partition keys (S91, S95; of .NET an early one), Python's
 # asynchronous clients too, an older .NET SDK and DocumentClient, the scenario, the
 # change feed and the SDK's examples with the Go SDK, the SDK for Rust with its defaults
-# where cargo is installed, the programs of the README, five SDKs while partitions split, Java's change feed processor while they split and merge,
-# and the emulator tests that ship inside the Go SDK. Needs Go, Node.js, Python 3 with
-# venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of this machine free.
-# The C# programs run where dotnet (10 or later) is installed or CSRUN names a program
-# that compiles and runs C# files (its arguments: --set with the package and its
-# version, --define NAME, the files, --, the arguments of the program); elsewhere they
-# are left out, with a line. The SDKs come through npm, pip, Maven and NuGet as they are
-# configured here; what these have cached is not fetched again.
+# where cargo is installed, the programs of the README, five SDKs while partitions
+# split, Java's change feed processor while they split and merge, and the emulator tests
+# that ship inside the Go SDK. Needs Go, Node.js, Python 3 with venv, and Java 17 with
+# Maven, and the ports 8081, 8080 and 8903 of this machine free. The C# programs run
+# where dotnet (10 or later) is installed or CSRUN names a program that compiles and
+# runs C# files (its arguments: --set with the package and its version, --define NAME,
+# the files, --, the arguments of the program); elsewhere they are left out, with a
+# line. The SDKs come through npm, pip, Maven and NuGet as they are configured here;
+# what these have cached is not fetched again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -25,17 +26,17 @@ stop() {
 		server=
 	fi
 }
-lanes=() # NAME:PID of what start began
+lanes=() # NAME:PID of each job that start began
 trap 'for lane in "${lanes[@]}"; do kill "${lane#*:}" 2>/dev/null || true; done; stop; rm -rf "$work"' EXIT
 
-start() { # start NAME COMMAND...: runs the command beside the others
+start() { # start NAME COMMAND...: runs the command in parallel with the others
 	local name=$1
 	shift
 	(TIMEFORMAT='%0R s, %0U s of a processor'; time "$@") >"$work/$name.log" 2>&1 &
 	lanes+=("$name:$!")
 }
 
-finish() { # waits for all that was started, shows what failed and the end of what did not
+finish() { # waits for all jobs, and shows the output of those that failed and the end of the others
 	local lane failed=0
 	for lane in "${lanes[@]}"; do
 		if wait "${lane#*:}"; then
@@ -101,7 +102,7 @@ install_java() {
 	done
 }
 
-run_main() { # run_main VERSION ARGUMENTS...: the Java tests; programs this short do not repay a second compiler
+run_main() { # run_main VERSION ARGUMENTS...: the Java tests; the second compiler does not pay off for short programs
 	local version=$1
 	shift
 	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
@@ -125,7 +126,7 @@ run_js() {
 	DECAN_ENDPOINT=$http node --test --test-reporter=spec $both || failed=1
 	DECAN_ENDPOINT=$https node --test --test-reporter=spec $both $once answers.test.mjs || failed=1
 	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $both $once answers.test.mjs || failed=1 # refuses http
-	DECAN_ENDPOINT=$http node --test --test-reporter=spec paging.test.mjs || failed=1 # the oldest has no tokens of an order
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec paging.test.mjs || failed=1 # the oldest has no continuation tokens for ORDER BY
 	return $failed
 }
 
@@ -185,7 +186,7 @@ split_python() {
 	done
 }
 
-split_java() { # the feed of the oldest does not outlive a split
+split_java() { # the change feed of the oldest does not survive a split
 	run_main "${java_versions##* }" splits $http $admin
 }
 
@@ -248,7 +249,7 @@ run_rust() { # run_rust scenario|splits ENDPOINT...
 	fi
 }
 
-certify() { # certify NAME: has the clients trust the server of that name
+certify() { # certify NAME: makes the clients trust the server of that name
 	"$work/decan" cert --data "$work/$1" --out "$ca" 2>/dev/null
 	rm -f "$trust"
 	keytool -importcert -noprompt -alias decan -file "$ca" -keystore "$trust" -storepass changeit 2>/dev/null

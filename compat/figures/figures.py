@@ -51,7 +51,7 @@ class Server:
                 container.create_item({"id": str(n), "pk": f"p{n % KEYS}", "n": n * 7919 % ITEMS, "m": n // KEYS % 5, "text": "x" * 100})
 
     def requests(self):
-        """Returns how many queries and query plans were asked for."""
+        """Returns the number of requested queries and query plans."""
         counts = {"document_query": 0, "query_plan": 0}
         with urllib.request.urlopen(f"{self.admin}metrics") as answer:
             for line in answer.read().decode().splitlines():
@@ -111,7 +111,7 @@ def measure(server, client, name, text, container, key):
     """Returns the queries and plans of one run, and what to ask for."""
     query = text.format("" if key else "WHERE c.pk = 'p7'").strip()
     ask = {"query": " ".join(query.split()), "container": container, "key": key}
-    client.run(20, **ask) # plans, routes and compiled code are known now
+    client.run(20, **ask) # plans, routes and compiled code are cached now
     before = server.requests()
     rows = client.run(10, **ask)
     if rows != ROWS[name]:

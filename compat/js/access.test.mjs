@@ -28,7 +28,7 @@ before(async () => {
 });
 after(() => database?.delete());
 
-// restricted is the container as a client sees it that has only the token.
+// restricted is the container of a client that has only the token.
 const restricted = (token) =>
   new CosmosClient({ endpoint, resourceTokens: { [`dbs/${name}/colls/c`]: token, c: token } }).database(name).container("c");
 const refused = (work, code = 403) => refusedWith(work, code);

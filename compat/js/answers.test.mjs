@@ -38,7 +38,7 @@ function compare({ compare, of, rows: want }, got) {
     assert.equal(got.length, want.length);
     const left = rowsOf[of].map(text);
     for (const row of got.map(text)) {
-      assert.ok(left.includes(row), `${row} is no row of ${of}, or comes too often`);
+      assert.ok(left.includes(row), `${row} is no row of ${of}, or is returned too often`);
       left.splice(left.indexOf(row), 1);
     }
     return;
@@ -70,7 +70,7 @@ describe(`answers to @azure/cosmos ${version} over ${new URL(endpoint).protocol}
     test(`${query.name} (excluded: ${exclusion.reason})`, async () => {
       const pages = exclusion.pages ?? sizes;
       await run(query, sizes.filter((size) => !pages.includes(size)));
-      await assert.rejects(run(query, pages), undefined, "it works now: take it off the exclusions of queries.json");
+      await assert.rejects(run(query, pages), undefined, "it works now: remove it from the exclusions of queries.json");
     });
   }
   test("exclusions name queries", () => {

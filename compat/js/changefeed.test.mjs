@@ -35,7 +35,7 @@ const scopes = {
   "whole key": { resource: ["t1", "u2"], holds: (item) => item.TenantId === "t1" && item.UserId === "u2" },
   prefix: { resource: ["t2"], holds: (item) => item.TenantId === "t2" },
 };
-const sizes = [1, 7, undefined]; // undefined: as the server likes
+const sizes = [1, 7, undefined]; // undefined: the server chooses
 
 const iterator = (start, maxItemCount) => container.items.getChangeFeedIterator({ changeFeedStartFrom: start, maxItemCount });
 
@@ -80,7 +80,7 @@ before(async () => {
   for (const [name, { resource, holds }] of Object.entries(scopes)) for (const size of sizes) {
     const feed = iterator(ChangeFeedStartFrom.Now(resource), size);
     const { found } = await drain(feed, size);
-    assert.equal(found.size, 0, "now is behind everything");
+    assert.equal(found.size, 0, "now is after every item");
     fromNow.push({ name, size, holds, feed });
   }
   await wait(Math.floor(Date.now() / 1000) + 1);
@@ -136,14 +136,14 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
     assert.deepEqual(sorted(all), sorted(expected(() => true)));
   });
 
-  test("the iterator of old, by key", async () => {
+  test("the old iterator, by key", async () => {
     const feed = container.items.changeFeed(["t1", "u2"], { startFromBeginning: true, maxItemCount: 2 });
     const found = new Map();
     while (feed.hasMoreResults) for (const item of (await feed.fetchNext()).result ?? []) found.set(nameOf(item), item.n);
     assert.deepEqual(sorted(found), sorted(expected(scopes["whole key"].holds)));
   });
 
-  test("the iterator of old, from a position, a time, the beginning and now", async () => {
+  test("the old iterator, from a position, a time, the beginning and now", async () => {
     const { container: starts } = await database.containers.create({ id: "starts", partitionKey: { paths: ["/pk"] } });
     const add = (id) => starts.items.create({ id, pk: "0" });
     const { resource: first } = await add("1");

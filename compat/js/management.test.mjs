@@ -219,12 +219,12 @@ test("indexing policies", async () => {
   await refused(indexed.replace({ ...resource, indexingPolicy: { includedPaths: [{ path: "/age" }] } }), 400);
 });
 
-test("indexing by hand, and in the words of old", async () => {
+test("manual indexing, and policies in the old form", async () => {
   const { container: words } = await database.containers.create({ id: "words" });
   const partitionKey = (await words.read()).resource.partitionKey;
   const change = async (indexingPolicy) => (await words.replace({ id: "words", partitionKey, indexingPolicy })).resource.indexingPolicy;
   const found = async () => idsOf(await rows(words, { query: "SELECT * FROM w WHERE w.mark = @mark", parameters: [{ name: "@mark", value: "m" }] }, { enableScanInQuery: true }));
-  const finds = async (...want) => { // a change of the policy takes its time
+  const finds = async (...want) => { // a change of the policy takes some time
     for (const end = Date.now() + 60_000; `${(await found()).sort()}` !== `${want}`;) {
       assert.ok(Date.now() < end, `the query finds ${await found()}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -310,7 +310,7 @@ test("queries", async () => {
   }
 });
 
-test("pages and where they go on", async () => {
+test("pages and where they continue", async () => {
   const paged = await create(database, "paged", ["/pk"], 3);
   for (let i = 0; i < 30; i++) await paged.items.create({ id: `${i}`, pk: `p${i}`, n: i });
   const found = [];

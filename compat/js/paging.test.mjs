@@ -98,10 +98,10 @@ describe(`paging over ${new URL(endpoint).protocol}`, () => {
     });
   }
 
-  // After a split between two pages the SDK continues the left child of the partition of
-  // the last row behind the key of that row, and so loses the rows of the same key. After
-  // a merge it asks for the part of the merged partition that had the last row alone. This
-  // fails when the first is fixed.
+  // After a split between two pages, the SDK continues the left child of the partition
+  // of the last row after the key of that row, and so loses the rows of the same key.
+  // After a merge it reads only the part of the merged partition that had the last row.
+  // This fails when the first is fixed.
   test("known limit: equal keys after a split", async () => {
     const container = await create(database, "ties", ["/pk"]);
     for (let n = 0; n < 30; n++) await container.items.create({ id: `${n}`, pk: `p${n}`, n: 1 });

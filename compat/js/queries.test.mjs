@@ -11,7 +11,8 @@ const database = databaseOf("queries");
 const partitions = { offerThroughput: 48000 }; // eight
 let container;
 
-// items have orders with many ties (n), of few values (s, b), and of every type (mixed).
+// items have properties to order by: with many ties (n), with few values (s, b), and
+// with every type (mixed).
 const mixed = [undefined, null, false, true, -1, 0, 2.5, 1e300, "", "a", "a'b", "é", "x".repeat(200), "x".repeat(200) + "y"];
 const items = Array.from({ length: 120 }, (_, i) => {
   const item = { id: `i${String(i).padStart(3, "0")}`, t: `t${i % 5}`, u: i % 7, n: (i * 37) % 11, s: `${"long ".repeat(40)}${i % 4}`, b: i % 3 === 0 };
@@ -138,7 +139,7 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     });
   }
 
-  test("another client goes on with the token of an ordered query", async () => {
+  test("another client continues with the token of an ordered query", async () => {
     if (oldest) { // 4.0.0 gives none
       const page = await container.items.query("SELECT * FROM c ORDER BY c.n", { maxItemCount: 7, enableQueryControl: true }).fetchNext();
       assert.equal(page.continuationToken, undefined);
@@ -248,7 +249,7 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     }
   });
 
-  test("errors carry what is wrong and where", async () => {
+  test("errors name the mistake and its place", async () => {
     for (const [text, code] of [["SELEC * FROM c", "SC1001"], ["SELECT * FROM c WHERE d.x = 1", "SC2001"], ["SELECT ABS() FROM c", "SC2050"], ["SELECT NOPE(1) FROM c", "SC2005"]]) {
       await assert.rejects(rows(text), (error) => error.code === 400 && JSON.stringify(error.body).includes(code) && JSON.stringify(error.body).includes("location"), text);
     }

@@ -44,8 +44,7 @@ function put(item) {
   answer("created");
 }
 
-// open changes a page of items and returns their ids, and where the next run
-// continues.
+// open changes a page of items, and returns their ids and where the next run continues.
 function open(continuation) {
   const all = getContext().getCollection();
   const answer = { ids: [] };
@@ -127,7 +126,7 @@ describe("stored procedures", () => {
     await refused(run({ id: 7 }), 400);
   });
 
-  test("go on in the next run, under no key or null", async () => {
+  test("continue in the next run, under no key or null", async () => {
     const { container: opened } = await database.containers.create({ id: "opened" });
     for (let i = 0; i < 5; i++) await opened.items.create({ id: `${i}`, state: "closed" });
     const { storedProcedure } = await opened.scripts.storedProcedures.create({ id: "open", body: open });
@@ -165,7 +164,7 @@ describe("stored procedures", () => {
 
 // The limit of the log, 8,000 bytes, applies to its size in a header: a letter
 // that is not ASCII takes six bytes, a blank three.
-test("a log is as long as a client can read, or nothing is written", async () => {
+test("a log has at most the length that a client can read, or nothing is written", async () => {
   await container.scripts.storedProcedures.create({
     id: "talk",
     body: `function (id, text) {

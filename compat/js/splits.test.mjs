@@ -14,7 +14,7 @@ const database = databaseOf("splits");
 const writers = 6;
 const each = 200;
 const total = writers * each;
-const timeout = 600_000; // only a loop without end takes that long
+const timeout = 600_000; // only an endless loop takes that long
 
 before(() => client.databases.create({ id: database.id }));
 after(() => database.delete());
@@ -47,7 +47,7 @@ async function rows(container, query, options) {
 // distinct fails if an item is returned twice.
 function distinct(found, what) {
   const set = new Set(found);
-  assert.equal(set.size, found.length, `${what}: an item comes twice`);
+  assert.equal(set.size, found.length, `${what}: an item is returned twice`);
   return set;
 }
 
@@ -75,7 +75,7 @@ describe(`splits over ${new URL(endpoint).protocol}`, () => {
     const forever = async (name, round) => {
       for (rounds[name] = 0; !done; rounds[name]++) {
         await round();
-        await pause(250); // leaves the machine to the writers
+        await pause(250); // leaves processor time to the writers
       }
     };
     // Items are returned at most once, and those that existed before the query
@@ -162,7 +162,7 @@ describe(`splits over ${new URL(endpoint).protocol}`, () => {
       assert.equal(distinct(seen, "the feed").size, want.length);
     };
     await check(container); // has the list of ranges before the cuts
-    const feed = fromBeginning(container); // stands in the partition that will be cut
+    const feed = fromBeginning(container); // is in the partition that will be cut
     const seen = (await feed.readNext()).result.map((item) => item.id);
     for (const at of ["20", "1000", "30000000", `2800${"00".repeat(14)}`, `0800${"00".repeat(30)}`]) {
       const bounds = await boundsOf(container);
@@ -177,9 +177,9 @@ describe(`splits over ${new URL(endpoint).protocol}`, () => {
     assert.equal(distinct(seen, "the feed that began before").size, want.length);
   });
 
-  // The SDK does not continue a query after 410/1002: the newest version asks for the
-  // same partition without end, the oldest fails with 503. So the partitions that
-  // replaced the one that it names answer.
+  // The SDK does not continue a query after 410/1002: the newest version requests the
+  // same partition forever, the oldest fails with 503. So the partitions that replaced
+  // the one that it names answer.
   test("queries whose partitions split and merge between two pages", { timeout }, async () => {
     const container = await create("between");
     const want = Array.from({ length: 60 }, (_, n) => n);

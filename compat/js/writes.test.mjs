@@ -46,13 +46,13 @@ test("a batch of each operation", async () => {
   assert.equal(code, 200);
   assert.ok(headers["x-ms-request-charge"] > 0);
   assert.deepEqual(statuses(result), [201, 200, 201, 200, 200, 204]);
-  assert.equal(result[1].resourceBody.n, 2, "a read sees what came before it");
+  assert.equal(result[1].resourceBody.n, 2, "a read sees the operations before it");
   assert.equal(result[4].resourceBody.n, 7);
   assert.deepEqual(await ids(container, "batch"), ["either", "guarded", "new"]);
   assert.equal((await container.item("guarded", "batch").read()).resource._etag, result[3].eTag);
 });
 
-test("a batch that is refused leaves nothing", async () => {
+test("a refused batch leaves nothing", async () => {
   const { resource: there } = await container.items.create({ id: "there", pk: "refused", n: 1 });
   for (const [status, fault] of [
     [409, { operationType: "Create", resourceBody: { id: "there", pk: "refused" } }],
@@ -165,7 +165,7 @@ test("bulk over four partitions", async () => {
   assert.equal((await many.item("id3", "pk3").read()).resource.n, 4);
 });
 
-test("bulk as the newest SDK has it", { skip: oldest && "4.0.0 has no such call" }, async () => {
+test("bulk in the form of the newest SDK", { skip: oldest && "4.0.0 has no such call" }, async () => {
   const nested = await create(database, "bulk nested", ["/t", "/u"], 4);
   const operations = Array.from({ length: 150 }, (_, i) => ({ operationType: "Create", partitionKey: [`t${i % 7}`, `u${i}`], resourceBody: { id: `id${i}`, t: `t${i % 7}`, u: `u${i}` } }));
   const results = await nested.items.executeBulkOperations([...operations, operations[0]]);
@@ -194,7 +194,7 @@ test("bulk under keys of every type", async () => {
   assert.deepEqual(results.map(({ response, error }) => response?.statusCode ?? error?.code), [200, 200, 204, 200, 200]);
 });
 
-test("keys that are built, with parts that are null or missing", async () => {
+test("keys from a builder, with parts that are null or missing", async () => {
   const zips = await create(database, "zips", ["/name", "/address/zip"], 4);
   const key = (name) => new sdk.PartitionKeyBuilder().addValue(name);
   await zips.items.create({ id: "1", name: "a", address: { zip: 23 } });
@@ -215,7 +215,7 @@ test("keys that are built, with parts that are null or missing", async () => {
   assert.deepEqual(await ids(zips, undefined), ["2", "3", "4"]);
 });
 
-test("regions that are left out", { skip: oldest && "4.0.0 has no such option" }, async () => {
+test("excluded regions", { skip: oldest && "4.0.0 has no such option" }, async () => {
   const spread = await create(database, "spread", ["/key"], 4);
   const [{ name }] = (await client.getDatabaseAccount()).resource.writableLocations;
   await Promise.all(["West US 3", name].map(async (key) => {

@@ -29,7 +29,7 @@ class Access(Case):
         return permission
 
     def restricted(self, permission):
-        """Returns the container as a client sees it that has only the token."""
+        """Returns the container for a client that has only the token."""
         tokens = {self.container.container_link: permission.properties["_token"]}
         return connect(key=tokens).get_database_client(self.database.id).get_container_client("c")
 
@@ -123,7 +123,7 @@ class Access(Case):
 
 
 class Bearer:
-    """A credential with the token that run.sh signed, and the scopes it was asked for."""
+    """A credential with the token that run.sh signed, and the requested scopes."""
 
     def __init__(self):
         self.scopes = set()

@@ -89,7 +89,7 @@ def add(query):
                 self.run_query(query, pages)
             except Exception:  # pylint: disable=broad-except
                 return
-            self.fail("it works now: take it off the exclusions of queries.json")
+            self.fail("it works now: remove it from the exclusions of queries.json")
 
     setattr(Answers, f"test {name}", test)
 

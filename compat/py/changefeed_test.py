@@ -50,7 +50,7 @@ class ChangeFeed:
         for name, (key, _) in SCOPES.items():
             # The oldest SDK always starts at the beginning.
             found, cls.ended[name] = cls.drain(key=key, start="Now")
-            assert not NEW or not found, "now is behind everything"
+            assert not NEW or not found, "now is after every item"
         cls.first_half = cls.last
         while time.time() < cls.last + 1: # a time is in whole seconds and exclusive (F9)
             time.sleep(0.05)
@@ -84,7 +84,7 @@ class ChangeFeed:
         found = {}
         for item in cls.container.query_items_change_feed(**options):
             assert item["_lsn"] > 0, item
-            assert name_of(item) not in found, f"{name_of(item)} comes twice"
+            assert name_of(item) not in found, f"{name_of(item)} is returned twice"
             found[name_of(item)] = item["n"]
         return found, cls.container.client_connection.last_response_headers["etag"]
 
@@ -108,7 +108,7 @@ class ChangeFeed:
                     self.assertEqual(found, self.want(lambda item: holds(item) and item["half"] == 2))
                     self.assertEqual(self.drain(size=size, continuation=end, **again)[0], {})
 
-    @unittest.skipUnless(NEW, "the oldest SDK knows no times")
+    @unittest.skipUnless(NEW, "the oldest SDK does not support times")
     def test_from_a_time(self):
         for name, (key, holds) in SCOPES.items():
             for size in SIZES:

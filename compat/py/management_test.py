@@ -29,7 +29,7 @@ class Management(Case):
         self.assertIn(self.database.id, [d["id"] for d in again.list_databases()])
 
     def test_locations(self):
-        """There is one region, whatever regions a client prefers or excludes."""
+        """There is one region, regardless of the regions that a client prefers or excludes."""
         here = self.account().WritableLocations[0]["name"]
         without = {"excluded_locations": [here]} if NEW else {}
         others = ["elsewhere"] if NEW else [] # the oldest SDK fails with it
@@ -89,7 +89,7 @@ class Management(Case):
         self.database.replace_container(computed, key, computed_properties=[{"name": "upper", "query": "SELECT VALUE UPPER(c.name) FROM c"}])
         self.assertEqual(self.rows(computed, "SELECT VALUE c.upper FROM c WHERE c.upper = 'ANN' AND NOT IS_DEFINED(c.lower)"), ["ANN"])
 
-    @unittest.skipUnless(AIO, "a synchronous client has one call under way")
+    @unittest.skipUnless(AIO, "a synchronous client makes one call at a time")
     def test_containers_at_once(self):
         inner, names, key = self.database.inner, ["first", "second", "third"], PartitionKey(path="/pk")
         figures = ThroughputProperties(auto_scale_max_throughput=4000)
@@ -176,7 +176,7 @@ class Management(Case):
         found = self.rows(ordered, "SELECT VALUE r.id FROM r ORDER BY r.a ASC, r.b DESC, r.c ASC, r.d DESC", partition_key="p")
         self.assertEqual(found, ["".join(map(str, bit)) for bit in want])
 
-    @unittest.skipUnless(NEW, "the oldest SDK knows no vectors")
+    @unittest.skipUnless(NEW, "the oldest SDK does not support vectors")
     def test_vectors(self):
         embeddings = [{"path": "/v", "dataType": "float32", "dimensions": 3, "distanceFunction": "cosine"}]
         near = self.create(

@@ -58,7 +58,7 @@ class Splits(unittest.TestCase):
 
     def distinct(self, found, what):
         twice = [name for name, n in collections.Counter(found).items() if n > 1]
-        self.assertEqual(twice, [], f"{what}: items come twice")
+        self.assertEqual(twice, [], f"{what}: items are returned twice")
         return set(found)
 
     def rows(self, container, query, **options):
@@ -234,7 +234,7 @@ class Splits(unittest.TestCase):
         self.assertEqual(len(self.bounds(container)), 1)
         for rows, begun in zip(readers, found):
             begun += [row["id"] for row in rows]
-            self.assertEqual(self.distinct(begun, "a query that was begun before"), want)
+            self.assertEqual(self.distinct(begun, "a query that began earlier"), want)
         for reader in (container, self.fresh(container)):
             self.assertEqual(self.distinct([row["id"] for row in self.rows(reader, query)], "a query"), want)
             self.assertEqual(reader.read_item("item 5", ["tenant 5", "user 5"])["id"], "item 5")
@@ -291,7 +291,7 @@ class Splits(unittest.TestCase):
         for text, options, all_rows in queries:  # with the list of partitions from before
             check(text, self.rows(container, text, **options), all_rows)
 
-    @unittest.skipUnless(NEW, "the oldest SDK does not list the partitions again")
+    @unittest.skipUnless(NEW, "the oldest SDK does not reload the list of partitions")
     def test_known_limits(self):
         """The newest SDK lists the partitions again after a write of any client of the
         process, and then begins a query of a prefix that was in one partition again.

@@ -41,7 +41,7 @@ class Writes(Case):
             self.container.execute_item_batch([unless], partition_key="conditions")
         self.assertEqual(caught.exception.status_code, 412)
 
-    @unittest.skipUnless(AIO, "a synchronous client has one call under way")
+    @unittest.skipUnless(AIO, "a synchronous client makes one call at a time")
     def test_many_at_once(self):
         make = self.container.inner.create_item
         made = aio.together(make({"id": str(i), "pk": f"many {i % 5}"}) for i in range(200))

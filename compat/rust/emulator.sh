@@ -24,7 +24,7 @@ export RUSTFLAGS='--cfg test_category="emulator"'
 export AZURE_COSMOS_CONNECTION_STRING="AccountEndpoint=$endpoint;AccountKey=C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==;"
 export AZURE_COSMOS_ALLOW_INVALID_CERT=true AZURE_COSMOS_TEST_MODE=required SSL_CERT_FILE=$ca
 run() { cargo test --quiet --features key_auth,control_plane,fault_injection --test emulator -- --format pretty "$@" || true; }
-# The tests of proxies change the environment that the others read.
+# The tests of proxies change environment variables that the other tests read.
 {
 	run --test-threads 4 --skip cosmos_proxy
 	run --test-threads 1 cosmos_proxy

@@ -1,5 +1,5 @@
-// Increments the counter in an item, with its etag, and returns the item. A
-// counter beyond 100 is refused when it has been written already.
+// Increments the counter in an item, with its etag, and returns the item. A counter
+// beyond 100 is refused after it has been written.
 function count(id, by) {
   const all = getContext().getCollection();
   const accepted = all.readDocument(all.getAltLink() + "/docs/" + id, (error, item) => {

@@ -1,5 +1,5 @@
-// Deletes what a query finds, page by page and up to a maximum, and returns how
-// many items it deleted and whether there may be more.
+// Deletes the items that a query finds, page by page and up to a maximum, and returns
+// how many items it deleted and whether there may be more.
 function deleteItems(query, most) {
   const all = getContext().getCollection();
   const answer = { deleted: 0, more: true };

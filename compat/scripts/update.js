@@ -1,5 +1,5 @@
-// Adds to a property of one page of what a query finds, and returns how many
-// items it changed and whether there may be more.
+// Adds to a property of the items in one page of a query, and returns how many items it
+// changed and whether there may be more.
 function updateItems(query, name, by) {
   const all = getContext().getCollection();
   const answer = { changed: 0, more: true };

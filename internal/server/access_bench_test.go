@@ -32,7 +32,7 @@ type checkedVariant struct {
 // BenchmarkCheckedReads measures point reads over HTTP on one connection, with the host
 // check and the audit log on and off, and prints the time per read and its ratio to the
 // server without both. The variants run in turn, so that a slow moment of the machine
-// concerns all of them.
+// affects all of them.
 func BenchmarkCheckedReads(b *testing.B) {
 	variants := []*checkedVariant{
 		{name: "host check off, no audit log", hosts: []string{"*"}, host: "127.0.0.1"},

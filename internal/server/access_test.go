@@ -63,8 +63,8 @@ func ask(t *testing.T, s *Server, method, path string, headers ...string) (int, 
 	return answer.StatusCode, string(body)
 }
 
-// TestRefusedSignInsAreTold counts refused sign-ins by door and reason. The first
-// one from an address is logged at once, the others together.
+// TestRefusedSignInsAreTold shows that refused sign-ins are counted by door and reason.
+// The first one from an address is logged at once, the others together.
 func TestRefusedSignInsAreTold(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -105,15 +105,15 @@ func TestRefusedSignInsAreTold(t *testing.T) {
 		t.Errorf("%d lines about one address, want 1:\n%s", n, text)
 	}
 	if !strings.Contains(text, `msg="more access refused" count=8`) || !strings.Contains(text, "address=127.0.0.1") {
-		t.Errorf("the rest is not in one line:\n%s", text)
+		t.Errorf("the others are not in one line:\n%s", text)
 	}
 	if strings.Contains(text, other) || strings.Contains(text, "sig=") {
 		t.Error("the log has a secret")
 	}
 }
 
-// TestMetricsBehindTheKey requests the metrics with the credentials that a
-// scraper can send.
+// TestMetricsBehindTheKey requests the metrics with each credential that a scraper can
+// send.
 func TestMetricsBehindTheKey(t *testing.T) {
 	t.Parallel()
 	readonly := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("r"), 64))
@@ -168,8 +168,7 @@ func TestHTTPSOnly(t *testing.T) {
 	}
 }
 
-// auditLines returns the lines of an audit log by operation; for each operation
-// the last.
+// auditLines returns the last line of each operation in an audit log, by operation.
 func auditLines(t *testing.T, text string) map[string]map[string]any {
 	t.Helper()
 	lines := map[string]map[string]any{}

@@ -28,10 +28,10 @@ const (
 	heavyText      = `SELECT VALUE SUM(a + b + d) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list`
 )
 
-// BenchmarkHeavyQueries measures point reads over HTTP while 64 clients run a SUM
-// over a triple JOIN, and in the same run those of an idle server, and prints the
-// ratios: the median should stay within 5 times, the 99th percentile within 10.
-// It does so with two processors and with one. `make bench` runs it.
+// BenchmarkHeavyQueries measures point reads over HTTP while 64 clients run a SUM over
+// a triple JOIN, and point reads on an idle server in the same run, and prints the
+// ratios: the median should stay within 5 times, the 99th percentile within 10. It does
+// so with two processors and with one. `make bench` runs it.
 func BenchmarkHeavyQueries(b *testing.B) {
 	for b.Loop() {
 		for _, processors := range []int{2, 1} {
@@ -140,7 +140,7 @@ func (h *heavyBench) heavy(ctx context.Context) (wait func()) {
 	return group.Wait
 }
 
-// machineState has the other causes of slow reads, since the process began.
+// machineState has other causes of slow reads, counted since the process began.
 type machineState struct {
 	at       time.Time
 	waited   time.Duration // threads of the process that were ready to run and had no processor
@@ -183,7 +183,7 @@ func (h *heavyBench) run(processors int) {
 		s1 := machineStateNow()
 		ctx, cancel := context.WithCancel(context.Background())
 		wait := h.heavy(ctx)
-		time.Sleep(200 * time.Millisecond) // All of them have sent a request.
+		time.Sleep(200 * time.Millisecond) // All clients have sent a request.
 		s2 := machineStateNow()
 		c, d := h.read(heavyTime)
 		fmt.Fprintf(os.Stdout, "idle %6.0f %6.0f us: %s\nbusy %6.0f %6.0f us: %s\n", a, b, s1.since(s0), c, d, machineStateNow().since(s2))

@@ -12,15 +12,15 @@ import (
 func (s *Server) admit(listen string, door *audit.Door) func(*http.Request) error {
 	hosts := s.config.hostRules(listen, thisMachine())
 	return func(hr *http.Request) error {
-		// For a target in absolute form, net/http takes the host from the target,
-		// as it must.
+		// For a target in absolute form, net/http takes the host from the target, as
+		// HTTP requires.
 		if !hosts.admits(hr.Host) {
 			door.Refused(audit.ReasonHost, hr.RemoteAddr)
 			return hosts.refuse(hr.Host)
 		}
 		if s.config.TLS.Only && hr.TLS == nil {
 			door.Refused(audit.ReasonPlain, hr.RemoteAddr)
-			return status.Forbidden(0, "This port answers https only: the server runs with --https-only. What was sent over plain http, its authorization included, others may have read.")
+			return status.Forbidden(0, "This port answers https only: the server runs with --https-only. Others may have read what was sent over plain http, its authorization included.")
 		}
 		return nil
 	}

@@ -52,7 +52,7 @@ func selfMade(dir string, hosts []string, now func() time.Time) (func(*tls.Clien
 		return ca.leaf(dir, names, now())
 	})
 	if dir != "" {
-		// On disk an error is reported at start, not at the first handshake.
+		// An error on the disk is reported at the start, not at the first handshake.
 		if _, err := issue(); err != nil {
 			return nil, err
 		}

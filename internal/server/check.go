@@ -49,8 +49,8 @@ func Check(dir string) (Report, error) {
 	return CheckWith(context.Background(), dir, CheckOptions{})
 }
 
-// CheckWith is [Check] with progress and cancellation: after ctx is cancelled it
-// soon returns the results so far, without an error.
+// CheckWith is [Check] with progress and cancellation: soon after ctx is cancelled it
+// returns the results so far, without an error.
 func CheckWith(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	laidOut, err := checkDataDir(dir)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// TestClockYearsAhead runs a server whose clock is years ahead for a while: the
-// resulting times are reported, and after the repair _ts, time to live and the
-// change feed from a time on are as if the clock had always been right.
+// TestClockYearsAhead runs a server whose clock is years ahead for a while. The
+// resulting times are reported. After the repair, _ts, time to live and the change feed
+// from a time are as if the clock had always been right.
 func TestClockYearsAhead(t *testing.T) {
 	t.Parallel()
 	var wall, elapsed atomic.Int64
@@ -59,7 +59,7 @@ func TestClockYearsAhead(t *testing.T) {
 	must(http.StatusCreated, "POST", "dbs/d/colls", fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":%d}`, ttl))
 	write("before")
 	right := timeOf("before")
-	wall.Add(years) // While it runs, _ts does not follow, and nothing expires.
+	wall.Add(years) // While the server runs, _ts does not follow the jump, and nothing expires.
 	write("held")
 	if ts := timeOf("held"); ts != right {
 		t.Errorf("under a jump of years a document has the time %d, want %d", ts, right)
@@ -71,7 +71,7 @@ func TestClockYearsAhead(t *testing.T) {
 	if text := admin("POST", "/clock/accept"); !strings.Contains(text, `"doubtSeconds":0`) {
 		t.Errorf("accepted: %s", text)
 	}
-	write("ahead") // An operator has accepted it as right.
+	write("ahead") // An operator has accepted the clock.
 	if ts := timeOf("ahead"); ts != right+years {
 		t.Errorf("a document has the time %d, want that of the clock %d", ts, right+years)
 	}
@@ -79,7 +79,7 @@ func TestClockYearsAhead(t *testing.T) {
 	c.server.lookAtClock()
 	write("after")
 	if ts := timeOf("after"); ts != right+years {
-		t.Errorf("a document has the time %d, want that which was reached, %d", ts, right+years)
+		t.Errorf("a document has the time %d, want the latest time, %d", ts, right+years)
 	}
 	for path, want := range map[string]string{"/ready": `"state":"ahead"`, "/metrics": `decan_partitions_unwell{ailment="ahead"} 1`} {
 		if text := admin("GET", path); !strings.Contains(text, want) {

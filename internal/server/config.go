@@ -25,8 +25,8 @@ import (
 // Config configures a server. The zero value is a server in memory on the default
 // ports, with the emulators' well-known key and the defaults of the options.
 type Config struct {
-	// Data is the data directory; "" keeps everything in memory. The default is
-	// that of decan serve: the server has none.
+	// Data is the data directory; "" keeps everything in memory. The default in the tag
+	// applies only to decan serve.
 	Data     string `default:"./decan-data" type:"path" help:"The data directory."`
 	InMemory bool   `help:"Keep all data in memory; it is lost when the server stops. --data is ignored."`
 
@@ -46,7 +46,7 @@ type Config struct {
 	Clients    ClientOptions     `embed:"" group:"Connections"`
 	Clock      ClockOptions      `embed:"" group:"Clock"`
 
-	// What only programs set.
+	// Fields that only programs set.
 	Limits      resource.Limits `kong:"-"` // replaces the limits of Partitions.Preset; options that are set override it
 	AuditOutput io.Writer       `kong:"-"` // the output for the audit log "-"; default os.Stdout
 	Version     string          `kong:"-"` // printed by decan version; default "devel"
@@ -140,7 +140,7 @@ func (c *Config) setLimits() {
 			limits.FieldByName(limit.Get("limit")).SetInt(option.Int())
 		}
 	}
-	// These may be negative, for none.
+	// A negative value of these means no limit.
 	c.Limits.ClockSkew = max(c.Limits.ClockSkew, 0)
 	c.Limits.SessionWait = max(c.Limits.SessionWait, 0)
 }

@@ -24,8 +24,8 @@ const (
 	gone                 // closed to make room for another
 )
 
-// pieceMin is how much of a body or an answer must be transferred within the
-// client's time for reading or writing, unless it is the rest.
+// pieceMin is how much of a body or an answer, except its last part, must be
+// transferred within the client's time for reading or writing.
 const pieceMin = 64 << 10
 
 // headFree is the length up to which the headers of a request do not count.
@@ -86,7 +86,7 @@ func (c *connection) Read(p []byte) (int, error) {
 
 // errHeadTooMuch ends a connection before its request begins. net/http closes it
 // without an answer, as after any error of this type.
-var errHeadTooMuch = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the headers of running requests take all the memory that they may")}
+var errHeadTooMuch = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the headers of running requests use all of their memory")}
 
 // countHead counts the growth of the headers.
 func (c *connection) countHead() bool {
@@ -181,9 +181,8 @@ func (c *connection) renew(now, left int64) {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Duration(left))) // The next write returns the error.
 }
 
-// goesOn reports whether a write that ended with err, after it had sent so many
-// bytes since began, is retried for the rest. If the client is too slow, it is
-// disconnected.
+// goesOn reports whether a write that ended with err is retried for the rest. It has
+// sent so many bytes since began. If the client is too slow, it is disconnected.
 func (c *connection) goesOn(err error, sent int, began *int64) bool {
 	timeout := int64(c.all.writeTimeout)
 	if err == nil || timeout <= 0 || c.foreign.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -11,10 +11,10 @@ import (
 	"github.com/decandb/decan/internal/api/nosql"
 )
 
-// connections limits the number of connections of one port or more, in total and
-// per address. At the limit, the connection that has been quiet for longest is
-// closed to make room: clients open another when they need it. A new one is
-// refused only if all are busy.
+// connections limits the number of connections of one port or more, in total and per
+// address. At the limit, the connection that has been quiet for longest is closed to
+// make room: clients open another one when they need it. A new one is refused only if
+// all are busy.
 type connections struct {
 	limit        int // of all
 	perAddress   int // of each address except loopback ones
@@ -33,8 +33,9 @@ type connections struct {
 }
 
 const (
-	// searchMin is the minimum number of connections among which the longest
-	// quiet one is chosen. With thousands open it may not be the longest of all.
+	// searchMin is the minimum number of connections from which the longest quiet one
+	// is chosen. With thousands of connections, it may not be the longest quiet one of
+	// all.
 	searchMin = 512
 
 	// readingMin is how long the headers of a request may take until the
@@ -45,7 +46,7 @@ const (
 // now is a monotonic clock, in nanoseconds.
 func (s *connections) now() int64 { return int64(time.Since(s.began)) }
 
-// atMost returns the client's time for a step with a limit of its own.
+// atMost returns the client's time for a step that has its own limit.
 func (s *connections) atMost(bound time.Duration) time.Duration {
 	if s.readTimeout > 0 {
 		return min(bound, s.readTimeout)

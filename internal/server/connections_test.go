@@ -175,8 +175,8 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
-// A request that is processed for an hour is not given up, with a body and
-// without, and notices within that time if its client disconnects.
+// A request that is processed for an hour is not canceled, with a body or without. If
+// its client disconnects within that time, the request notices.
 func TestLongRequests(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "x"} {
@@ -404,11 +404,11 @@ func TestDisplaced(t *testing.T) {
 		second.state.Store(busy)
 
 		if c, _ := open("192.0.2.1"); c == nil || !first() || third() || other() || secondClosed() {
-			t.Error("want the first of the address closed, which has been quiet for longest")
+			t.Error("want the connection of the address that has been quiet for longest closed")
 		}
 		c, _ := open("203.0.113.1")
 		if c == nil || !third() || other() || secondClosed() || s.count() != 4 {
-			t.Errorf("want the third closed, of the address that has the most")
+			t.Errorf("want the third closed, a connection of the address with the most")
 		}
 		for _, c := range s.open {
 			c.state.Store(busy)
@@ -431,7 +431,7 @@ func TestDisplaced(t *testing.T) {
 		}
 		time.Sleep(readingMin) // fake
 		if c, _ := open("203.0.113.2"); c == nil {
-			t.Error("headers that do not end keep a place")
+			t.Error("a connection with endless headers was not closed")
 		}
 	})
 }
@@ -453,7 +453,7 @@ func TestAddressLimit(t *testing.T) {
 		s := newConnections(10, 2)
 		for _, address := range c.addresses {
 			if a, _ := s.dialFrom(address); a == nil {
-				t.Errorf("%v: %s was refused though others are quiet", c.addresses, address)
+				t.Errorf("%v: %s was refused although others are quiet", c.addresses, address)
 			}
 		}
 		if got := s.count(); got != c.want {
@@ -548,7 +548,7 @@ func TestAnnouncedBodies(t *testing.T) {
 		}
 	}
 	for i, conn := range conns {
-		// The server says so when it begins to read the body.
+		// The server sends it when it begins to read the body.
 		line := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 		if _, err := io.ReadFull(conn, line); err != nil || !bytes.HasPrefix(line, []byte("HTTP/1.1 100 ")) {
 			t.Fatalf("client %d: %v %q", i, err, line)

@@ -84,9 +84,9 @@ func checkDataDir(dir string) (laidOut bool, err error) {
 	return true, checkCatalogDir(dir)
 }
 
-// checkCatalogDir refuses a directory with partitions but without the catalog
-// that names them: with a new catalog each of them would be garbage. A directory
-// with neither is the result of an interrupted first start.
+// checkCatalogDir refuses a directory with partitions but without the catalog that
+// names them: with a new catalog each of them would be garbage. A directory without
+// both is the result of an interrupted first start.
 func checkCatalogDir(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, "catalog"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,7 @@ func emptyInflight(dir string, log *slog.Logger) error {
 	for _, e := range entries {
 		name := filepath.Join(inflight, e.Name())
 		if e.Name() != newCatalogName && !strings.HasPrefix(e.Name(), cluster.ProbePrefix) {
-			log.Warn("unknown file in the data directory left alone", "file", name)
+			log.Warn("unknown file in the data directory not removed", "file", name)
 			continue
 		}
 		if err := os.RemoveAll(name); err != nil {

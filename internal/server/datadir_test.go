@@ -28,7 +28,7 @@ func TestFirstCommitSurvivesPowerFailure(t *testing.T) {
 	names, shut = openNames(t, after)
 	defer shut()
 	if _, found := names.View().Database("d"); !found {
-		t.Error("an acknowledged database is gone")
+		t.Error("an acknowledged database is missing")
 	}
 }
 

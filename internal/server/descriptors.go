@@ -48,8 +48,8 @@ func planDescriptors(limit uint64, known bool, wanted, most int) descriptors {
 	return d
 }
 
-// descriptors divides the descriptors of the process, and warns if the
-// configuration asks for more than there are.
+// descriptors divides the descriptors of the process, and warns if the configuration
+// needs more than it has.
 func (c Config) descriptors(logger *slog.Logger) descriptors {
 	limit, known := cluster.DescriptorLimit()
 	most := connectionsMax

@@ -2,8 +2,7 @@ package server
 
 import "testing"
 
-// The shares of the descriptors do not exceed their number, whatever it is, and
-// each use gets some.
+// The shares of any number of descriptors do not exceed it, and each use gets some.
 func TestPlanDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []uint64{128, 200, 256, 300, 512, 1024, 4096, 10_240, 65_536, 1 << 20, 1 << 40, ^uint64(0)} {
@@ -14,7 +13,7 @@ func TestPlanDescriptors(t *testing.T) {
 				t.Errorf("limit %d, %d wanted: %+v and %d come to %d", limit, wanted, d, descriptorsFixed, sum)
 			}
 			if d.connections < 1 || d.admin < adminMin || d.tables < tablesMin || d.stores < 1 {
-				t.Errorf("limit %d, %d wanted: %+v leaves nothing for something", limit, wanted, d)
+				t.Errorf("limit %d, %d wanted: %+v leaves none for one of the uses", limit, wanted, d)
 			}
 			if wanted > 0 && d.connections > wanted {
 				t.Errorf("limit %d, %d wanted: %+v", limit, wanted, d)

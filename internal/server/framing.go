@@ -9,7 +9,7 @@ import (
 )
 
 // errFraming ends a connection on which the boundaries of requests are ambiguous.
-var errFraming = errors.New("the request does not say where its body ends")
+var errFraming = errors.New("the end of the request's body is ambiguous")
 
 // framing follows the requests on a connection as their bytes are read, and finds
 // requests that announce their body in two ways, by Content-Length and by
@@ -51,9 +51,9 @@ const (
 // headers that matter. A longer Content-Length is refused.
 const lineKept = 256
 
-// feed checks bytes that were read from the connection. It returns how many of
-// them may be passed on: all, or with an error those before the byte that
-// completes the ambiguous request. Earlier requests are still answered then.
+// feed checks bytes that were read from the connection. It returns how many of them may
+// be passed on: all, or with an error those before the byte that completes the
+// ambiguous request. In that case earlier requests are still answered.
 func (f *framing) feed(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err

@@ -24,7 +24,7 @@ func TestUnclearRequestsEndTheirConnection(t *testing.T) {
 		answers   int
 	}{
 		{"both", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request", 1},
-		{"both, the other way round, in other case", "POST / HTTP/1.1\r\nHost: localhost\r\ntransfer-ENCODING:chunked\r\ncontent-length:4\r\n\r\n0\r\n\r\n", "400 Bad Request", 1},
+		{"both, in reverse order and in other letter case", "POST / HTTP/1.1\r\nHost: localhost\r\ntransfer-ENCODING:chunked\r\ncontent-length:4\r\n\r\n0\r\n\r\n", "400 Bad Request", 1},
 		{"both, lines that end in a line feed", "POST / HTTP/1.1\nHost: localhost\nContent-Length: 4\nTransfer-Encoding: chunked\n\n0\r\n\r\n", "400 Bad Request", 1},
 		{"both, without a body", "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request", 1},
 		{"both after a good one", "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\nPOST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request", 2},
@@ -59,7 +59,7 @@ func TestUnclearRequestsEndTheirConnection(t *testing.T) {
 				t.Errorf("%s: %d answers, want %d: %q", name, n, test.answers, answer)
 			}
 			if strings.Contains(answer, "11111111-2222") {
-				t.Errorf("%s: what was smuggled in is answered: %q", name, answer)
+				t.Errorf("%s: the smuggled request is answered: %q", name, answer)
 			}
 		}
 	}
@@ -99,9 +99,8 @@ func readFramed(f *framing, from io.Reader, size int) (passed []byte, err error)
 	}
 }
 
-// FuzzFraming compares the framing with net/http: on any bytes, cut into any
-// pieces, they agree where each request ends, as long as net/http accepts the
-// requests.
+// FuzzFraming compares the framing with net/http: on any bytes, cut into any pieces,
+// they agree on where each request ends, as long as net/http accepts the requests.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: a\r\n\r\n"), uint8(1))
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\nT: x\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"), uint8(7))
@@ -125,7 +124,7 @@ func FuzzFraming(f *testing.F) {
 				return
 			}
 			if len(request.TransferEncoding) == 0 && !request.ProtoAtLeast(1, 1) {
-				return // The framing ignores what an old request says about chunks.
+				return // The framing ignores the announcement of chunks by an HTTP/1.0 request.
 			}
 			if end := len(raw) - reader.Buffered(); reader.Buffered() < len(raw) && len(raw) < 4096 && len(passed) < end {
 				head := raw[:end]

@@ -106,7 +106,7 @@ func (c *crowded) create(n int) (taken bool) {
 	return false
 }
 
-// fill writes until the server refuses, also after memory was flushed.
+// fill writes until the server refuses writes even after a flush of the memory.
 func (c *crowded) fill(n int) (written int) {
 	c.t.Helper()
 	for refused := 0; refused < 3; c.server.mend() {
@@ -119,8 +119,8 @@ func (c *crowded) fill(n int) (written int) {
 	return written
 }
 
-// remove deletes about that share of the documents. If other programs have filled
-// the disk, it may be refused, or the outcome unknown.
+// remove deletes about that share of the documents. If other programs have filled the
+// disk, a deletion may be refused, or its outcome unknown.
 func (c *crowded) remove(share float64, taken bool) {
 	c.t.Helper()
 	for id := range c.documents {
@@ -280,7 +280,7 @@ func TestDiskFull(t *testing.T) {
 func TestDiskFullForReal(t *testing.T) {
 	dir := os.Getenv("DECAN_SMALL_DISK")
 	if dir == "" {
-		t.Skip("DECAN_SMALL_DISK names no directory of a small file system")
+		t.Skip("DECAN_SMALL_DISK does not name a directory of a small file system")
 	}
 	c := &crowded{t: t, config: Config{Data: filepath.Join(dir, "data")}}
 	t.Cleanup(func() { _ = os.RemoveAll(c.config.Data) })
@@ -350,7 +350,7 @@ func TestDiskFullUnwatched(t *testing.T) {
 		r := c.call("POST", "dbs", `{"id":"third"}`)
 		return r.Status == http.StatusCreated
 	})
-	for _, u := range []string{"other"} { // Either stored or not, and known again.
+	for _, u := range []string{"other"} { // The database is stored or not, and the outcome is known again.
 		if r := c.call("GET", "dbs/"+u, ""); r.Status != http.StatusOK && r.Status != http.StatusNotFound {
 			t.Errorf("database %s: %d %s", u, r.Status, r.Body)
 		}

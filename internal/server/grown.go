@@ -7,9 +7,9 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// grownContainers tells the balancer which containers have a partition that may
-// need a split. The node opens partitions while it starts, before the balancer
-// exists: reports from this time are kept. The zero value is ready.
+// grownContainers tells the balancer which containers have a partition that may need a
+// split. The node opens partitions while it starts, before the balancer exists: reports
+// from that time are kept. The zero value is ready.
 type grownContainers struct {
 	mu sync.Mutex
 

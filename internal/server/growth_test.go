@@ -163,7 +163,7 @@ func TestS8GrowsThroughSplits(t *testing.T) {
 			}
 			for id, n := range seen {
 				if n != 1 {
-					return fmt.Errorf("query while partitions split: %s came %d times", id, n)
+					return fmt.Errorf("query while partitions split: %s was returned %d times", id, n)
 				}
 			}
 			pages++
@@ -224,7 +224,7 @@ func TestS8GrowsThroughSplits(t *testing.T) {
 		}
 	}
 	if pages == 0 {
-		t.Error("no query came to its end while partitions split")
+		t.Error("no query completed while partitions split")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestS105ThroughputSplits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !raised.IsReplacePending {
-		t.Error("the offer is not pending while one partition has to become five")
+		t.Error("the offer is not pending before one partition is split into five")
 	}
 	waitFor(t, "the offer", func() bool {
 		offer, err := c.ReadThroughput(ctx, nil)
@@ -479,10 +479,9 @@ func (g growing) merge(t *testing.T, body string) (left layout) {
 	return left
 }
 
-// follow reads the change feed of the container from a position to its end,
-// counts the documents, and returns the new position. Unlike the Go SDK it names
-// no partition: the SDK asks only by id, which does not give a position in a
-// merged partition.
+// follow reads the change feed of the container from a position to its end, counts the
+// documents, and returns the new position. Unlike the Go SDK it names no partition: the
+// SDK reads only by the id of a partition, which gives no position in a merged one.
 func (g growing) follow(t *testing.T, from string, seen map[string]int) string {
 	t.Helper()
 	for {
@@ -548,7 +547,7 @@ func TestS111MergeAfterLoad(t *testing.T) {
 	}
 	left := c.merge(t, `{}`)
 	if len(left.Partitions) != 3 || c.partitions(t) != 3 || !slices.Equal(left.Partitions, foreseen.Partitions) {
-		t.Errorf("left are %v, foreseen %v, want 3", left, foreseen)
+		t.Errorf("the merge left %v, the dry run predicted %v, want 3", left, foreseen)
 	}
 	for _, p := range left.Partitions {
 		if p.Storage <= 0 {
@@ -560,7 +559,7 @@ func TestS111MergeAfterLoad(t *testing.T) {
 	}
 	for id := range want {
 		if seen[id] != 1 {
-			t.Errorf("the query brought %s %d times", id, seen[id])
+			t.Errorf("the query returned %s %d times", id, seen[id])
 		}
 	}
 	clear(feed)
@@ -641,7 +640,7 @@ func TestIdlePartitionLetsGo(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Storage: StorageOptions{IdleFlush: 10 * time.Millisecond}})
 	newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
-	// Each needs a write buffer of 2 MB, however soon it follows another.
+	// Each needs a write buffer of 2 MB, however soon after another it arrives.
 	const documents = 4
 	for i := range documents {
 		body := fmt.Sprintf(`{"id":"%d","pk":"a","text":%q}`, i, strings.Repeat("x", 1_500_000))
@@ -649,8 +648,8 @@ func TestIdlePartitionLetsGo(t *testing.T) {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 	}
-	// A partition that is opened again has not counted earlier writes; on a slow
-	// machine it may be closed between two of them.
+	// A reopened partition does not count earlier writes; on a slow machine it may be
+	// closed between two of them.
 	waitFor(t, "the partition to be closed", func() bool {
 		stats, err := s.engine.PartitionStats(t.Context(), auth.Owner(), engine.Link{Database: "d", Container: "c"})
 		if err != nil || len(stats) != 1 {

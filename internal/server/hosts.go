@@ -47,7 +47,7 @@ type machine struct {
 }
 
 func thisMachine() machine {
-	hostname, _ := os.Hostname() // Without a hostname there is no name to allow.
+	hostname, _ := os.Hostname() // Without a hostname, no name is allowed.
 	return machine{files: os.DirFS("/"), env: os.Getenv, hostname: hostname}
 }
 
@@ -159,7 +159,7 @@ func isHostChar(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.'
 }
 
-// refuse returns the refusal of a Host header, which tells what to do.
+// refuse returns the refusal of a Host header, which names the remedy.
 func (h *hostRules) refuse(host string) error {
 	name, _, ok := splitHost(host)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// plainMachine is not a container.
+// plainMachine is a machine that is not a container.
 func plainMachine() machine {
 	return machine{files: fstest.MapFS{}, env: func(string) string { return "" }, hostname: "box.lan.example"}
 }
@@ -226,7 +226,7 @@ func TestNamesOfACertificate(t *testing.T) {
 		}
 	}
 	if rules.admits("example.com") {
-		t.Error("a name passes that the certificate does not have")
+		t.Error("a name that is not in the certificate is allowed")
 	}
 }
 

@@ -31,9 +31,8 @@ const (
 	// it against the memory of requests.
 	streamMemory = 8 << 10
 
-	// resetsCounted is the number of requests of a connection from which on the
-	// share of those that the client has reset is limited. Older requests count
-	// less.
+	// resetsCounted is the number of requests of a connection above which the share of
+	// those that the client has reset is limited. Older requests count less.
 	resetsCounted = 500
 )
 
@@ -173,8 +172,8 @@ func (c *http2Conn) countBlock() error {
 	return nil
 }
 
-// frames follows the frames on a connection as their bytes are read. It leaves
-// all errors to net/http but those that net/http accepts.
+// frames follows the frames on a connection as their bytes are read. It leaves all
+// errors to net/http except those that net/http accepts.
 type frames struct {
 	prefaced int     // bytes of the preface that were read
 	header   [9]byte // of the current frame
@@ -316,9 +315,9 @@ func headBytes(header http.Header) int {
 	return n
 }
 
-// ambiguous returns what is wrong with a request that a proxy could understand in
-// another way, or "". net/http refuses headers that belong to HTTP/1.1, and bodies
-// that are not as long as announced.
+// ambiguous returns what is wrong with a request that a proxy could interpret
+// differently, or "". net/http refuses headers that belong to HTTP/1.1, and bodies that
+// are not as long as announced.
 func ambiguous(hr *http.Request) string {
 	if lengths := hr.Header["Content-Length"]; len(lengths) > 0 {
 		if _, err := strconv.ParseUint(lengths[0], 10, 63); err != nil || len(lengths) > 1 {

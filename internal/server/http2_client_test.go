@@ -197,9 +197,9 @@ func (raw *rawHTTP2) request(stream uint32, data string, fields ...string) {
 	}
 }
 
-// answer reads frames until the stream has ended, and returns its status, and how
-// it ended if it did not end well. For stream 0 it returns the next message for
-// the connection. After the connection has ended it is "end".
+// answer reads frames until the stream has ended, and returns its status, and how it
+// ended if that was an error. For stream 0 it returns the next message for the
+// connection. After the connection has ended it is "end".
 func (raw *rawHTTP2) answer(stream uint32) string {
 	for stream == 0 && raw.seen[0] == "" || stream != 0 && !raw.sent[stream] {
 		got, open := <-raw.read

@@ -86,7 +86,7 @@ func TestHTTP2Requests(t *testing.T) {
 			old, oldText, oldHeader := send(1, c.method, c.link, c.body, c.headers...)
 			status, text, header := send(2, c.method, c.link, c.body, c.headers...)
 			if c.method == "HEAD" && old != c.status {
-				c.status = old // Whatever it is, the two are alike.
+				c.status = old // Any status is valid if both versions have it.
 			}
 			if status != c.status || old != c.status {
 				t.Errorf("%s: %s %s: %d %.200s, with HTTP/1.1 %d, want %d", scheme, c.method, c.link, status, text, old, c.status)
@@ -348,8 +348,8 @@ func TestHTTP2Memory(t *testing.T) {
 	}
 }
 
-// Each slow request of a connection is ended in its time, and the others are
-// served meanwhile.
+// Each slow request of a connection is ended after its time, and the others are served
+// meanwhile.
 func TestHTTP2SlowClients(t *testing.T) {
 	t.Parallel()
 	base := []string{":path", "/", ":scheme", "http", ":authority", "x"}
@@ -490,8 +490,8 @@ func TestHTTP2Drain(t *testing.T) {
 	}
 }
 
-// At the limit of connections, an HTTP/2 connection without a request makes room,
-// and one with a request does not.
+// At the limit of connections, an HTTP/2 connection without a request is closed to make
+// room, and one with a request is not.
 func TestHTTP2MakesRoom(t *testing.T) {
 	t.Parallel()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -517,7 +517,7 @@ func TestHTTP2MakesRoom(t *testing.T) {
 	}
 }
 
-// The frames are the same whatever pieces they come in.
+// The frames are the same in whatever pieces they arrive.
 func TestFramesInPieces(t *testing.T) {
 	t.Parallel()
 	var sent bytes.Buffer

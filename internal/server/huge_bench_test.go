@@ -38,10 +38,10 @@ func hugeBody(client int, round uint64) []byte {
 	return []byte(b.String())
 }
 
-// BenchmarkHugeDocuments measures upserts and point reads of small documents over
-// HTTP while 1, 4 and 16 clients replace documents of 1.8 MB and 100,000 terms in
-// the same partition, and those of an idle server in the same run. The longest
-// upsert should stay within 100 ms. `make bench` runs it.
+// BenchmarkHugeDocuments measures upserts and point reads of small documents over HTTP
+// while 1, 4 and 16 clients replace documents of 1.8 MB and 100,000 terms in the same
+// partition, and on an idle server in the same run. The longest upsert should stay
+// within 100 ms. `make bench` runs it.
 func BenchmarkHugeDocuments(b *testing.B) {
 	for b.Loop() {
 		fmt.Fprintf(os.Stdout, "\nsmall documents beside clients that replace documents of 1.8 MB and %d terms in their partition, %v each\n", hugeTerms, hugeTime)

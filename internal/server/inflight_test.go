@@ -26,9 +26,9 @@ func inflightNames(t *testing.T, data string) (names []string) {
 	return names
 }
 
-// TestInflightIsEmptied puts into inflight/ the remains of a crash and files that
-// are not the program's own: the next start removes only the former, a refused
-// start removes neither, and creating containers leaves nothing.
+// TestInflightIsEmptied puts into inflight/ the remains of a crash and files that are
+// not the program's own. The next start removes only the former, a refused start
+// removes neither, and creating containers leaves no files.
 func TestInflightIsEmptied(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -40,14 +40,14 @@ func TestInflightIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := inflightNames(t, data); len(left) > 0 {
-		t.Errorf("a container that was made leaves %q", left)
+		t.Errorf("a created container leaves %q", left)
 	}
 	// A container that cannot be created leaves nothing either.
 	if err := s.CreateContainer(t.Context(), "d", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 2); err == nil {
-		t.Error("a second container of one name was made")
+		t.Error("a second container of one name was created")
 	}
 	if left := inflightNames(t, data); len(left) > 0 {
-		t.Errorf("a container that was refused leaves %q", left)
+		t.Errorf("a refused container leaves %q", left)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestInflightIsEmptied(t *testing.T) {
 		t.Fatal("started without its partitions")
 	}
 	if after := listing(t, data); after != before {
-		t.Errorf("the refused start left\n%s\nof\n%s", after, before)
+		t.Errorf("the refused start changed the files to\n%s\nfrom\n%s", after, before)
 	}
 	if err := os.Rename(kept, filepath.Join(data, "p")); err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func (l *mixedListener) sniff(c *connection) {
 	}
 }
 
-// speak waits for the first bytes, makes the handshake with TLS clients, and tells
+// speak waits for the first bytes, makes the handshake with TLS clients, and determines
 // the version of HTTP.
 func (l *mixedListener) speak(c *connection) (net.Conn, error) {
 	c.SetReadDeadline(time.Now().Add(l.all.atMost(firstByteTimeout)))

@@ -23,8 +23,8 @@ func (c *writtenConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pieces of any size, some of them gathered, arrive completely and in order,
-// those of a Gather when it ends.
+// Pieces of any size, some of them gathered, arrive completely and in order. Those of a
+// Gather arrive when it ends.
 func TestGatheredPieces(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -48,7 +48,7 @@ func TestGatheredPieces(t *testing.T) {
 			conn.Gather(some)
 		}
 		if got := bytes.Join(inner.pieces, nil); !bytes.Equal(got, want) {
-			t.Fatalf("seed %d: %d bytes arrived of %d, or others", seed, len(got), len(want))
+			t.Fatalf("seed %d: %d bytes arrived, want the %d that were written", seed, len(got), len(want))
 		}
 	}
 
@@ -90,7 +90,7 @@ func TestAnswersOfAllSizes(t *testing.T) {
 				t.Fatalf("%d bytes: %v %d %.200s", size, err, response.Status, response.Body)
 			}
 			if !bytes.Contains(response.Body, []byte(`"`+note+`"`)) || !bytes.HasSuffix(response.Body, []byte("}")) {
-				t.Errorf("%d bytes: %d came back, or others", size, len(response.Body))
+				t.Errorf("%d bytes: %d came back, want the same bytes", size, len(response.Body))
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (c *catalogStore) mend(names *catalog.Catalog) error {
 		return nil
 	}
 	if failed != nil && storage.Because(failed) == "" {
-		return failed // The operator must decide.
+		return failed // The operator must resolve this.
 	}
 	if space := c.pool.Space(); space.Known && space.Free < space.Low/2 {
 		return errors.New("the disk has no room for the catalog's store")

@@ -9,7 +9,8 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// offline calls do with the storage of a data directory that no server has open.
+// offline opens the storage of a data directory that no server has open, and calls do
+// with it.
 func offline(dir string, do func(*storage.Pool) error) error {
 	laidOut, err := checkDataDir(dir)
 	if err != nil {

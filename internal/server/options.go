@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// The option groups of [Config]. The tags of a field are the only place where the
-// setting is described: the name of its flag, its default with the unit, its
-// values and its help. decan serve makes flags and environment names of the tags,
-// [Config] takes its defaults and the permitted values from them, and a test
-// compares docs/operating.md with them.
+// The option groups of [Config]. The tags of a field are the only description of the
+// setting: the name of its flag, its default with the unit, its values and its help.
+// decan serve derives flags and environment names from the tags, [Config] takes its
+// defaults and the permitted values from them, and a test compares docs/operating.md
+// with them.
 //
 // The zero value of an option means its default. A negative duration or number
 // means "no limit" where the help says so. The tag "limit" names the field of

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// TestDefaults: the zero configuration gets the default of each option, and no other
-// value.
+// TestDefaults shows that the zero configuration gets the default of each option, and
+// no other value.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	full, err := Config{}.complete()
@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("%d options, data in %q", options, full.Data)
 	}
 
-	// What is set stays.
+	// Options that are set do not change.
 	set := Config{Data: "d", Clock: ClockOptions{Jump: -1, Ahead: time.Hour}, Storage: StorageOptions{ScrubRate: -1}}
 	if full, err = set.complete(); err != nil || full.Data != "d" || full.Clock.Jump != -1 || full.Clock.Ahead != time.Hour || full.Storage.ScrubRate != -1 {
 		t.Errorf("%+v %v", full, err)
@@ -48,8 +48,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestLimitDefaults: the defaults of options are those of the limits that they
-// replace, so decan serve, which sets all of them, has the documented limits.
+// TestLimitDefaults shows that the defaults of options are those of the limits that
+// they replace, so decan serve, which sets all of them, has the documented limits.
 func TestLimitDefaults(t *testing.T) {
 	t.Parallel()
 	for preset, want := range map[string]resource.Limits{"default": resource.DefaultLimits(), "laptop": resource.LaptopLimits()} {
@@ -75,7 +75,7 @@ func TestLimitDefaults(t *testing.T) {
 			t.Errorf("%+v: got %v %v, want %v", c.config, c.get(full.Limits), err, c.want)
 		}
 	}
-	// Limits that a program gives stay, except where an option is set.
+	// Limits that a program sets do not change, except where an option is set.
 	own := resource.LaptopLimits()
 	own.QueryTime, own.QueryQueue = time.Hour, 5
 	full, err := Config{Limits: own, Queries: QueryOptions{Queue: 7}}.complete()
@@ -84,8 +84,8 @@ func TestLimitDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionTags: each option has a flag of its own and a help text, and each limit
-// that a tag names exists.
+// TestOptionTags shows that each option has its own flag and a help text, and that each
+// limit that a tag names exists.
 func TestOptionTags(t *testing.T) {
 	t.Parallel()
 	config, names := Config{}, map[string]bool{}

@@ -144,8 +144,8 @@ func (m *manyBench) put(tenant, user string, unique int) servertest.Request {
 
 func tenantOf(i int) string { return fmt.Sprintf("t%d", i) }
 
-// load writes documents over many connections, or writes them again: those of the
-// given number of small tenants, and of the large one.
+// load writes the documents of the given number of small tenants and of the large one
+// over many connections, for the first time or again.
 func (m *manyBench) load(tenants int) {
 	var wait sync.WaitGroup
 	const loaders = 64
@@ -174,7 +174,7 @@ func (m *manyBench) load(tenants int) {
 	}
 }
 
-// manyRequest is a request, and for a query the one for the page after a
+// manyRequest is a request, and for a query also the request for the page after a
 // continuation.
 type manyRequest struct {
 	first servertest.Request

@@ -34,9 +34,9 @@ func BenchmarkReshape(b *testing.B) {
 	}
 }
 
-// BenchmarkSplitPause is BenchmarkReshape without merges, which take most of its
-// time at 1 GB: each round splits a copy of the same data, on a server of its own
-// that has served for some time.
+// BenchmarkSplitPause is BenchmarkReshape without merges, which take most of its time
+// at 1 GB: each round splits a copy of the same data, on a server of its own that has
+// served requests for some time.
 func BenchmarkSplitPause(b *testing.B) {
 	for b.Loop() {
 		r := newReshapeBench(b)
@@ -155,8 +155,8 @@ func (l *latencies) max() time.Duration { return time.Duration(l.slowest.Load())
 // that no request of one phase waits for another phase.
 const phaseGap = 100 * time.Millisecond
 
-// during counts the requests sent during a call, however late they are answered,
-// and returns the latency of the slowest.
+// during counts the requests sent during a call, even if they are answered later, and
+// returns the latency of the slowest.
 func (r *reshapeBench) during(all *latencies, act func()) time.Duration {
 	time.Sleep(phaseGap)
 	var l latencies

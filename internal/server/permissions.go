@@ -21,9 +21,8 @@ const (
 // directory and everything in it. It refuses a directory whose own mode cannot be
 // changed, and then changes nothing in it. The caller holds its lock.
 //
-// The mode of the directory is changed first: it alone keeps others out. A
-// directory that already has the right mode is therefore not walked through
-// again.
+// The mode of the directory is changed first, because it alone denies access to others.
+// A directory that already has the right mode is therefore not walked again.
 func protectDataDir(dir, access string, log *slog.Logger) error {
 	if access == accessAny || runtime.GOOS == "windows" || runtime.GOOS == "plan9" { // These systems have no such modes.
 		return nil

@@ -25,7 +25,7 @@ func asStranger(do func()) {
 }
 
 // TestWideDirectoryIsRefused uses a data directory that others can read and that
-// belongs to another user: nothing is changed, and the message says what to do.
+// belongs to another user: nothing is changed, and the message names the remedies.
 func TestWideDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(os.TempDir(), "decan-test-"+strings.ReplaceAll(t.Name(), "/", "-"))
@@ -43,7 +43,7 @@ func TestWideDirectoryIsRefused(t *testing.T) {
 	asStranger(func() {
 		err := protectDataDir(data, accessOwner, slog.New(slog.DiscardHandler))
 		if err == nil {
-			t.Error("a directory that everybody can read is accepted")
+			t.Error("a world-readable directory is accepted")
 			return
 		}
 		for _, want := range []string{data + " has mode 0", "chmod 0700", "--data-access any"} {

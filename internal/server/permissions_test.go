@@ -115,7 +115,7 @@ func TestWideDirectoryIsTightened(t *testing.T) {
 		}
 	}
 	if log := fill(t, Config{Data: data}); strings.Count(log, "data directory closed to others") != 1 {
-		t.Errorf("the log says nothing, or too much:\n%s", log)
+		t.Errorf("want one line in the log, got:\n%s", log)
 	}
 	for path, mode := range modesBelow(t, data) {
 		if mode&0o077 != 0 {
@@ -123,7 +123,7 @@ func TestWideDirectoryIsTightened(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o666 {
-		t.Errorf("what a link points to was changed: %v %v", info.Mode(), err)
+		t.Errorf("the target of a link was changed: %v %v", info.Mode(), err)
 	}
 	if log := fill(t, Config{Data: data}); strings.Contains(log, "closed to others") {
 		t.Errorf("a closed directory is closed again:\n%s", log)
@@ -135,7 +135,7 @@ func TestWideDirectoryIsTightened(t *testing.T) {
 	}
 	fill(t, Config{Data: data, Storage: StorageOptions{Access: "any"}})
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm() != 0o777 {
-		t.Errorf("got mode %v (%v), want it as it was", info.Mode(), err)
+		t.Errorf("got mode %v (%v), want it unchanged", info.Mode(), err)
 	}
 	fill(t, Config{Data: data, Storage: StorageOptions{Access: "group"}})
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm() != 0o750 {

@@ -59,7 +59,7 @@ func (q *queryBench) postgres() map[string]float64 {
 type postgres struct {
 	b        *testing.B
 	bin, dir string
-	as       []string // runs a command as another user if this one is root, whom PostgreSQL refuses
+	as       []string // runs a command as another user if this user is root, which PostgreSQL refuses
 }
 
 func (p *postgres) start() error {
@@ -85,7 +85,7 @@ func (p *postgres) start() error {
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	path := filepath.Join(p.bin, name)
 	if _, err := os.Stat(path); err != nil {
-		path = name // the clients' programs may be in another directory
+		path = name // the client programs may be in another directory
 	}
 	line := append(slices.Clone(p.as), path)
 	line = append(line, args...)

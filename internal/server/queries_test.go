@@ -18,11 +18,11 @@ const (
 	slowDocuments = 1500
 	slowArray     = 40 // elements of the array that is joined with itself
 
-	// slowFilter has no index and is true of no document. It looks at 64,000
-	// combinations in each.
+	// slowFilter has no index and matches no document. It evaluates 64,000 combinations
+	// for each.
 	slowFilter = `EXISTS (SELECT VALUE 1 FROM a IN c.a JOIN b IN c.a JOIN d IN c.a WHERE a + b + d < 0)`
 
-	// endlessFilter looks at 2.56 million, so all documents take minutes.
+	// endlessFilter evaluates 2.56 million, so all documents together take minutes.
 	endlessFilter = `EXISTS (SELECT VALUE 1 FROM a IN c.a JOIN b IN c.a JOIN d IN c.a JOIN e IN c.a WHERE a + b + d + e < 0)`
 )
 
@@ -85,7 +85,7 @@ func listQueries(t *testing.T, s *Server) []listedQuery {
 	return list.Queries
 }
 
-// untilQueries asks for the list until it is as wanted, and returns it.
+// untilQueries requests the list until it is as wanted, and returns it.
 func untilQueries(t *testing.T, s *Server, what string, wanted func([]listedQuery) bool) []listedQuery {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -173,7 +173,7 @@ func send(t *testing.T, s *Server, r servertest.Request) net.Conn {
 }
 
 // TestQueriesOfClientsThatLeave closes connections in the middle of queries that would
-// take minutes: each ends, wherever it is.
+// take minutes: each ends, whatever its state.
 func TestQueriesOfClientsThatLeave(t *testing.T) {
 	s := slowServer(t)
 	for _, text := range []string{
@@ -213,7 +213,7 @@ func TestQueriesOfClientsThatLeave(t *testing.T) {
 	conn.Close()
 	untilQueries(t, s, "its client has left", func(list []listedQuery) bool { return len(list) == len(heavy) && !waits(list) })
 	if _, metrics := callAdmin(t, s, "GET", "metrics", ""); strings.Contains(metrics, `decan_engine_query_overload_total{reason="queue"} 1`) {
-		t.Error("the query that waited was refused, so this says nothing of its client")
+		t.Error("the waiting query was refused before its client left")
 	}
 	for _, conn := range heavy {
 		conn.Close()

@@ -23,10 +23,10 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// BenchmarkQueryRatios measures queries over 8 partitions of 1 KB documents, at
-// the numbers of documents in DECAN_BENCH_ITEMS (100,000), in one run with their
-// references: a point read, a pass over the stored bytes, and PostgreSQL with
-// JSONB if it is installed. `make bench` runs it and prints the table of
+// BenchmarkQueryRatios measures queries over 8 partitions of 1 KB documents, at the
+// numbers of documents in DECAN_BENCH_ITEMS (100,000), in one run with the figures that
+// they are compared with: a point read, a pass over the stored bytes, and PostgreSQL
+// with JSONB if it is installed. `make bench` runs it and prints the table of
 // docs/benchmarks.md; with two numbers it also reports how times grow.
 func BenchmarkQueryRatios(b *testing.B) {
 	sizes := []int{100_000}
@@ -292,7 +292,7 @@ func (q *queryBench) few() (equality, ranges float64) {
 	for i := range list {
 		l := &list[i]
 		q.add(fmt.Sprintf("%s, p50, %d items", l.name, q.items), micros(median(l.took)), micros(median(reads))+" point read", fmt.Sprintf("%.2f", median(l.ratios)), l.aim)
-		q.add("  the first time each is asked", micros(l.took[0]), micros(reads[0])+" point read", fmt.Sprintf("%.2f", l.ratios[0]), "published")
+		q.add("  the first time each is sent", micros(l.took[0]), micros(reads[0])+" point read", fmt.Sprintf("%.2f", l.ratios[0]), "published")
 		q.add("  of it in the engine", micros(median(l.calls)), micros(median(readCalls))+" point read", fmt.Sprintf("%.2f", median(l.callRatios)), "published")
 	}
 	return median(list[0].took), median(list[1].took)

@@ -94,9 +94,8 @@ func createRequest(key, id string, i int) servertest.Request {
 	return servertest.Prepare(key, "POST", benchLink, []byte(document(id, i)), "x-ms-documentdb-partitionkey", documentKey(i))
 }
 
-// drive sends requests over connections until the time is up or next has none
-// left, and returns the answers per second. Each connection calls next with its
-// own number.
+// drive sends requests over connections until the time is over or next has none left,
+// and returns the answers per second. Each connection calls next with its own number.
 func drive(b *testing.B, address string, connections int, want int, next func(connection int) (servertest.Request, bool)) float64 {
 	b.Helper()
 	var count atomic.Int64

@@ -27,6 +27,6 @@ func TestReadiness(t *testing.T) {
 		t.Errorf("with a failed catalog: %v", err)
 	}
 	if !strings.Contains(log.String(), "sync") {
-		t.Errorf("the log does not say why: %s", log.String())
+		t.Errorf("the log does not name the cause: %s", log.String())
 	}
 }

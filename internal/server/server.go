@@ -90,7 +90,7 @@ type Server struct {
 	err     error // the result of Close
 }
 
-// door is one listener with its HTTP server.
+// door is one listener and its HTTP server.
 type door struct {
 	listener net.Listener
 	http     *http.Server
@@ -112,9 +112,9 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context) error {
-	// Files named by the configuration are checked first: a taken port may be
-	// free in a minute, but a bad file stays bad. Then the addresses, because a
-	// taken port is the most common error and is found quickly.
+	// Files named by the configuration are checked first: a port in use may be free in
+	// a minute, but an invalid file remains invalid. The addresses are next, because a
+	// port in use is the most common error and is found quickly.
 	verifier, remote, err := s.verifier()
 	if err != nil {
 		return err

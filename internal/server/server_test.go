@@ -25,7 +25,7 @@ import (
 func start(tb testing.TB, config Config) *Server {
 	tb.Helper()
 	config.Ports.Data, config.Ports.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	config.Throughput.Enforcement = cmp.Or(config.Throughput.Enforcement, "off") // Most tests send more than a container is given.
+	config.Throughput.Enforcement = cmp.Or(config.Throughput.Enforcement, "off") // Most tests send more requests than the throughput of a container allows.
 	s, err := Start(context.Background(), config)
 	if err != nil {
 		tb.Fatal(err)
@@ -139,20 +139,20 @@ func TestCertificateIsKept(t *testing.T) {
 		t.Error("a new name did not make a new certificate")
 	}
 	if string(leaf(now.Add(leafLife-leafRenewal/2), "db.example.com")) == string(named) {
-		t.Error("a certificate near its end was not made anew")
+		t.Error("a certificate near its expiry was not replaced")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := selfMade(dir, nil, time.Now); err == nil {
-		t.Error("a damaged authority was replaced in silence")
+		t.Error("a damaged authority was replaced without an error")
 	}
 	orphan := t.TempDir()
 	if err := os.WriteFile(filepath.Join(orphan, "ca.pem"), first, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := selfMade(orphan, nil, time.Now); err == nil {
-		t.Error("an authority without its key was replaced in silence")
+		t.Error("an authority without its key was replaced without an error")
 	}
 	info, err := os.Stat(filepath.Join(dir, "ca-key.pem"))
 	if err != nil {
@@ -163,8 +163,8 @@ func TestCertificateIsKept(t *testing.T) {
 	}
 }
 
-// TestCertificateRenewalCutShort leaves a new key and the old certificate, as a
-// process that dies between the two files does: the next start makes both again
+// TestCertificateRenewalCutShort leaves a new key and the old certificate, like a
+// process that dies between writing the two files. The next start makes both again
 // under the same authority.
 func TestCertificateRenewalCutShort(t *testing.T) {
 	t.Parallel()
@@ -247,7 +247,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestOwnKeyBeyondLoopback shows the other side of the well-known key's limit.
+// TestOwnKeyBeyondLoopback shows that a server with its own key may listen on any
+// address.
 func TestOwnKeyBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 64)))
@@ -310,7 +311,7 @@ func TestCloseFinishesRequests(t *testing.T) {
 	io.WriteString(writer, `"partitionKey":{"paths":["/pk"]}}`)
 	writer.Close()
 	if got := <-answered; got != 201 {
-		t.Errorf("the request under way got %d, want 201", got)
+		t.Errorf("the request in progress got %d, want 201", got)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)

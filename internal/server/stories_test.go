@@ -301,8 +301,8 @@ func (s story) merge(t *testing.T, container string, dry bool) string {
 	return fmt.Sprintf("%s, %d of them empty", counted(len(left.Partitions)), empty)
 }
 
-// largest returns which part of the limit the largest full partition key holds,
-// and the number of keys.
+// largest returns how much of the limit the largest full partition key uses, and the
+// number of keys.
 func (s story) largest(t *testing.T, container string) string {
 	t.Helper()
 	definition := call(t, s.server, http.MethodGet, collection(container), "")
@@ -364,8 +364,8 @@ func (s story) partitions(t *testing.T, container string) (p storyPartitions) {
 	return p
 }
 
-// spread returns how many documents each partition has, in range order, and by
-// how much the fullest exceeds the mean.
+// spread returns how many documents each partition has, in range order, and the ratio
+// of the fullest to the mean.
 func (s story) spread(t *testing.T, container string) string {
 	t.Helper()
 	var each []string
@@ -450,7 +450,7 @@ func (s story) copy(t *testing.T, from, to string) string {
 	return fmt.Sprintf("%d of %d documents copied", copied, len(rows))
 }
 
-// limits changes the limits of a container, or shows them if there is no input.
+// limits changes the limits of a container, or shows them if it has no input.
 func (s story) limits(t *testing.T, container, change string) string {
 	t.Helper()
 	method := http.MethodGet

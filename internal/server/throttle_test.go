@@ -108,8 +108,8 @@ func TestS45Throttled(t *testing.T) {
 			t.Fatalf("write %d: %v", i, err)
 		}
 	}
-	// Replacing such an item costs nearly three seconds of throughput. It is
-	// refused unless that much time has passed since the last replace.
+	// Replacing such an item costs nearly three seconds of throughput. It is refused
+	// until that much time has passed since the last replace.
 	for i := 0; on.throttled.Load() == 0; i++ {
 		if _, err := patient.UpsertItem(ctx, key, large("2"), nil); err != nil || i > 100 {
 			t.Fatalf("write %d over the last: %v", i, err)
@@ -131,7 +131,7 @@ func TestS45Throttled(t *testing.T) {
 		`decan_partition_document_bytes{container="c",database="d",partition="0"} 4.9`, // millions
 	} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics do not hold %s", want)
+			t.Errorf("the metrics do not have %s", want)
 		}
 	}
 	if strings.Contains(metrics, `decan_throttled_requests_total{outcome="refused",reason="budget"} 0`) {
@@ -153,7 +153,7 @@ func scrape(t *testing.T, s *Server) string {
 	return string(text)
 }
 
-// TestThroughputSettings shows which settings of throughput affect what.
+// TestThroughputSettings shows the effect of each setting of throughput.
 func TestThroughputSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -209,7 +209,7 @@ func TestMetadataThrottled(t *testing.T) {
 		}
 	}
 	if wait := refused(last); wait > time.Second {
-		t.Errorf("a wait of %v for a budget of each second", wait)
+		t.Errorf("a wait of %v, although the budget is renewed each second", wait)
 	}
 	if r := call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"x","pk":"a"}`); r.Status != http.StatusCreated {
 		t.Errorf("a document: %d %s", r.Status, r.Body)

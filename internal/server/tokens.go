@@ -28,7 +28,7 @@ func (c TokenOptions) faults() []error {
 	case len(c.Audiences) > 0 && c.Keys == "":
 		fault("--token-audience needs --token-issuer and --token-keys")
 	case c.Only && c.Keys == "" && !c.Emulator:
-		fault("--disable-local-auth leaves bearer tokens alone: give --token-issuer and --token-keys, or every request is refused")
+		fault("--disable-local-auth leaves only bearer tokens: give --token-issuer and --token-keys, or every request is refused")
 	}
 	for _, text := range append(append([]string{}, c.Issuers...), c.Audiences...) {
 		if text == "" {
@@ -41,7 +41,7 @@ func (c TokenOptions) faults() []error {
 	return faults
 }
 
-// remote returns the URL of the keys, if they are at one.
+// remote returns the URL of the keys, if they are not in a file.
 func (c TokenOptions) remote() (*url.URL, bool) {
 	u, err := url.Parse(c.Keys)
 	return u, err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""

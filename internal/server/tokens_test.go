@@ -55,17 +55,17 @@ func TestRemoteKeys(t *testing.T) {
 	source.keys("unknown")
 	source.keys("")
 	if n := asked.Load(); n != 1 {
-		t.Errorf("asked %d times within a minute", n)
+		t.Errorf("requested the keys %d times within a minute", n)
 	}
 	source.last.Store(time.Now().Add(-keysRest).UnixNano())
 	if source.keys(""); asked.Load() != 1 {
-		t.Error("asked for a token that names no key")
+		t.Error("requested the keys for a token that names no key")
 	}
 	if source.keys("unknown"); asked.Load() != 2 {
-		t.Errorf("asked %d times for a key that is not there, a minute later", asked.Load()-1)
+		t.Errorf("requested the keys %d times for a missing key, a minute later", asked.Load()-1)
 	}
 	if !strings.Contains(string(text), `"kid"`) || source.keys("unknown") == nil {
-		t.Error("the keys are gone")
+		t.Error("the keys were lost")
 	}
 }
 
@@ -84,14 +84,14 @@ func TestRemoteKeysRefused(t *testing.T) {
 	} {
 		address, _ := issuerAt(t, answer)
 		if err := newRemoteKeys(address, slog.New(slog.DiscardHandler)).fetch(context.Background()); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		}
 	}
 	address, _ := issuerAt(t, func(hw http.ResponseWriter) {
 		_, _ = hw.Write(append(bytes.Repeat([]byte(" "), keysBytesMax-len(good)), good...))
 	})
 	if err := newRemoteKeys(address, slog.New(slog.DiscardHandler)).fetch(context.Background()); err != nil {
-		t.Errorf("as much as may be: %v", err)
+		t.Errorf("an answer of the maximum size: %v", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestTokenConfig(t *testing.T) {
 		t.Errorf("%v, %v", rules.Audiences, err)
 	}
 	if _, _, err := (TokenOptions{Issuers: issuers, Keys: file + "none"}).rules(slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("a file that is not there is read")
+		t.Error("a missing file is read")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestBadKeysBeforePorts(t *testing.T) {
 		}
 	}
 	if n := asked.Load(); n != 0 {
-		t.Errorf("an issuer is asked %d times by a server that has no port", n)
+		t.Errorf("a server without a port requested the keys %d times", n)
 	}
 }
 

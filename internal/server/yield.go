@@ -46,7 +46,7 @@ func (y *yielder) yield() {
 	runtime.Gosched()
 }
 
-// take returns an unused pipe, or nil if there is none.
+// take returns an unused pipe, or nil if none is available.
 func (y *yielder) take() *pipe {
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -23,7 +23,7 @@ func TestYield(t *testing.T) {
 	}
 	give()
 	if y.closed {
-		t.Fatal("pipes cannot be waited for here")
+		t.Fatal("this system cannot wait for pipes")
 	}
 	if y.pipes == 0 || y.pipes > pipesMax || y.pipes != len(y.idle) {
 		t.Fatalf("%d pipes, of which %d are idle; at most %d are wanted, all idle", y.pipes, len(y.idle), pipesMax)

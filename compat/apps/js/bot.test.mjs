@@ -41,7 +41,7 @@ describe("Bot Framework", async () => {
     assert.equal((await storage.read(["guarded"])).guarded.n, 4);
   });
 
-  test("keys with any characters, and long ones", async () => {
+  test("keys with any characters, and long keys", async () => {
     const keys = ["a/b\\c?d#e*f", "blank at the end ", "ключ", "x".repeat(400)];
     await storage.write(Object.fromEntries(keys.map((k, i) => [k, { i }])));
     const read = await storage.read(keys);

@@ -7,7 +7,7 @@ import { Embeddings } from "@langchain/core/embeddings";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { client, fresh } from "./server.mjs";
 
-// Letters embeds a text as how often it has each of eight letters.
+// Letters embeds a text as the number of occurrences of each of eight letters.
 class Letters extends Embeddings {
   constructor() {
     super({});
@@ -35,7 +35,7 @@ describe("LangChain", async () => {
     assert.deepEqual((await store.similaritySearch("aaa", 2)).map((d) => d.pageContent), ["aaab", "aabb"]);
     const scored = await store.similaritySearchWithScore("ccc", 3);
     assert.equal(scored[0][0].pageContent, "cccd");
-    assert.ok(scored[0][1] > scored[1][1] && scored[1][1] >= scored[2][1], "the scores fall");
+    assert.ok(scored[0][1] > scored[1][1] && scored[1][1] >= scored[2][1], "the scores are descending");
     const filterClause = { query: "WHERE c.metadata.kind = @kind", parameters: [{ name: "@kind", value: "odd" }] };
     assert.deepEqual((await store.similaritySearch("aaa", 1, { filterClause })).map((d) => d.metadata.n), [5]);
     const diverse = await store.maxMarginalRelevanceSearch("aab", { k: 3, fetchK: 7, lambda: 0.1 });

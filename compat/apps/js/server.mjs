@@ -1,4 +1,4 @@
-// What the applications share: the server, and a database of their own.
+// Shared by the applications: the server, and a database for each.
 import { randomUUID } from "node:crypto";
 import { CosmosClient } from "@azure/cosmos";
 

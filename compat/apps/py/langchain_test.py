@@ -23,7 +23,7 @@ LETTERS = "abcdehlo"
 
 
 class Letters(Embeddings):
-    """Embeds a text as how often it has each of eight letters."""
+    """Embeds a text as the number of occurrences of each of eight letters."""
 
     def embed_query(self, text):
         return [0.01 + text.count(letter) for letter in LETTERS]

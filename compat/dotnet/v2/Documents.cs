@@ -90,7 +90,7 @@ static class Documents
         DocumentClient client = tests.Client;
         IQueryable<int> Ask(string query) => client.CreateDocumentQuery<int>(link, query, new FeedOptions { EnableCrossPartitionQuery = true, MaxDegreeOfParallelism = -1 });
 
-        // This client takes a list of session tokens for one token with a wrong LSN.
+        // This client misreads a list of session tokens as one token with a wrong LSN.
         await tests.Run("own writes after pages of several partitions", async () =>
         {
             for (int round = 0; round < 3; round++)

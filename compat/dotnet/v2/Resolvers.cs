@@ -1,4 +1,4 @@
-#pragma warning disable CS0618 // resolvers are obsolete, and still there
+#pragma warning disable CS0618 // resolvers are obsolete but still available
 using Microsoft.Azure.Documents;
 using Microsoft.Azure.Documents.Client;
 using Microsoft.Azure.Documents.Partitioning;

@@ -5,7 +5,7 @@ using static Compat.Tests;
 
 namespace Compat;
 
-// Users, permissions and clients that connect with resource tokens alone.
+// Users, permissions, and clients that connect with only a resource token.
 static class Access
 {
     public static async Task Run(Tests tests)

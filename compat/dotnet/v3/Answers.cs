@@ -16,7 +16,7 @@ static class Answers
     {
         if (Environment.GetEnvironmentVariable("DECAN_ANSWERS") is not string file)
         {
-            Console.WriteLine("answers: not run, since DECAN_ANSWERS names no file");
+            Console.WriteLine("answers: not run, because DECAN_ANSWERS does not name a file");
             return;
         }
         using var reader = new JsonTextReader(new StreamReader(file)) { DateParseHandling = DateParseHandling.None };
@@ -49,7 +49,7 @@ static class Answers
                 {
                     return;
                 }
-                Check(false, "it works now: take it off the exclusions of queries.json");
+                Check(false, "it works now: remove it from the exclusions of queries.json");
             });
         }
     }
@@ -77,7 +77,7 @@ static class Answers
         {
             Equal(got.Count, want.Count);
             var left = answers[(string)query["of"]].Select(Text).ToList();
-            foreach (string row in got) Check(left.Remove(row), $"pages of {size}: {row} is no row of {query["of"]}, or comes too often");
+            foreach (string row in got) Check(left.Remove(row), $"pages of {size}: {row} is not a row of {query["of"]}, or comes too often");
             return;
         }
         if (compare == "rows")

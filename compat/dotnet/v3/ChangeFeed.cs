@@ -32,7 +32,7 @@ static class ChangeFeed
 
             await Write(95, 105);
             Equal((await Drain(feed)).Items.Select(item => (int)item["n"]).Order(), Enumerable.Range(95, 10));
-            using CosmosClient later = tests.Connect(); // the token alone names the position
+            using CosmosClient later = tests.Connect(); // the token alone determines the position
             using var resumed = later.GetContainer(tests.Database.Id, "feed").GetChangeFeedIterator<JObject>(ChangeFeedStartFrom.ContinuationToken(token), ChangeFeedMode.Incremental);
             Equal((await Drain(resumed)).Items.Select(item => (int)item["n"]).Order(), Enumerable.Range(95, 10));
         });
@@ -71,7 +71,7 @@ static class ChangeFeed
             Equal((await Drain(all)).Items.Count, 108);
         });
 
-        await tests.Run("an item that changed often comes once, as it is now", async () =>
+        await tests.Run("an item that changed often is returned once, in its latest version", async () =>
         {
             using var feed = Open(ChangeFeedStartFrom.Now());
             await Drain(feed);

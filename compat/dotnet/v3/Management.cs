@@ -5,8 +5,8 @@ using static Compat.Tests;
 
 namespace Compat;
 
-// Databases, containers, throughput, indexing policies, sessions, and what answers tell of
-// their cost.
+// Databases, containers, throughput, indexing policies, sessions, and the reported
+// costs of requests.
 static class Management
 {
     public static async Task Run(Tests tests)
@@ -29,7 +29,7 @@ static class Management
             await Refused(HttpStatusCode.NotFound, () => tests.Client.GetDatabase("none").ReadAsync());
         });
 
-        await tests.Run("containers with all that a definition may have", async () =>
+        await tests.Run("containers with every property of a definition", async () =>
         {
             Container made = await database.DefineContainer("defined", "/pk")
                 .WithIndexingPolicy()
@@ -109,13 +109,13 @@ static class Management
 #endif
         });
 
-        await tests.Run("a query that is wrong names its place", async () =>
+        await tests.Run("the error of a wrong query names the place", async () =>
         {
             CosmosException refused = await Refused(HttpStatusCode.BadRequest, () => Rows<JObject>(container, "SELECT * FROM c WHERE"));
             Check(refused.Message.Contains("Syntax error"), refused.Message);
         });
 
-        await tests.Run("sessions: what a client wrote another one reads with the token", async () =>
+        await tests.Run("sessions: a client reads the writes of another with its token", async () =>
         {
             using CosmosClient other = tests.Connect();
             Container elsewhere = other.GetContainer(database.Id, "items");

@@ -53,8 +53,9 @@ static class Paging
             {
                 await tests.Run($"{query} over {partitions} partitions", () => Page(tests, container, query));
             }
-            // Over several partitions this client returns a row of JOIN again and again: it
-            // counts the rows of the last document to leave out in the last page alone.
+            // Over several partitions this client returns a row of JOIN repeatedly:
+            // when it skips rows of the last document, it counts only those in the last
+            // page.
             const string join = "SELECT c.id, c.k, t FROM c JOIN t IN c.tags ORDER BY c.k";
             if (partitions == 1) await tests.Run(join, () => Page(tests, container, join));
             await tests.Run($"a feed without a query over {partitions} partitions", () => Page(tests, container, null));
@@ -66,8 +67,8 @@ static class Paging
 #if NEWEST
         Container many = await Fill(tests, 64);
         await tests.Run("ORDER BY over 64 partitions", () => Page(tests, many, "SELECT c.id, c.k FROM c ORDER BY c.k"));
-        // A token of optimistic direct execution does not outlive a split of the only
-        // partition: this client then says so.
+        // A token of optimistic direct execution does not survive a split of the only
+        // partition: this client then returns an error that names the reason.
         await Fill(tests, 2);
         foreach (int partitions in new[] { 2, 8 })
         {
@@ -76,7 +77,7 @@ static class Paging
                 await tests.Run($"{query} while {partitions} partitions split and merge", () => Page(tests, container, query, partitions));
         }
 #endif
-        await tests.Run("a continuation token that is none", async () =>
+        await tests.Run("an invalid continuation token", async () =>
         {
             using var feed = tests.Database.GetContainer("c1").GetItemQueryIterator<JToken>("SELECT * FROM c", "not a token");
             await Refused(HttpStatusCode.BadRequest, () => feed.ReadNextAsync());
@@ -129,7 +130,7 @@ static class Paging
         string[] Texts(List<JToken> rows) => [.. rows.Select(row => row.ToString(Formatting.None))];
         string[] got = Texts(paged), want = Texts(whole);
         Check(want.Length >= 12, $"{want.Length} rows in one page");
-        // OFFSET and TOP may choose among rows of the same place.
+        // OFFSET and TOP may choose any of the rows that are equal in the order.
         bool chooses = query != null && (query.Contains("OFFSET") || query.Contains("TOP"));
         Check(chooses ? got.Length == want.Length && got.Distinct().Count() == got.Length : got.Order().SequenceEqual(want.Order()),
             $"{got.Length} rows in {pages} pages, not the {want.Length} of one page; lost {string.Join(" ", want.Except(got))}");
@@ -145,7 +146,7 @@ static class Paging
     // Sorted returns the value that a row is ordered by.
     static JToken Sorted(JToken row) => row is JObject item && item.ContainsKey("id") ? item["k"] : row;
 
-    // Compare orders values as far as the client's hashes do not matter.
+    // Compare orders values, except those that the client orders by hashes.
     static int Compare(JToken a, JToken b)
     {
         int rank = Rank(a).CompareTo(Rank(b));
@@ -169,8 +170,9 @@ static class Paging
         _ => 5,
     };
 
-    // Browse pages as the handler of a web API does: the token goes into a link, and each
-    // answer says whether there are more items. Writes between two pages move nothing.
+    // Browse pages like the handler of a web API: the token goes into a link, and each
+    // answer tells whether there are more items. Writes between two pages do not shift
+    // items.
     static async Task Browse(Tests tests, Container container)
     {
         async Task<(List<string> Items, string Next)> Get(string link)
@@ -185,7 +187,7 @@ static class Paging
         }
 
         var seen = new List<string>();
-        string late = "0-" + Guid.NewGuid(); // its place is before all pages
+        string late = "0-" + Guid.NewGuid(); // it sorts before all pages
         for (string link = "m=1&size=4"; link != null;)
         {
             var (items, next) = await Get(link);
@@ -199,8 +201,8 @@ static class Paging
     }
 
 #if NEWEST
-    // CountRequests asks one logical partition: one request, and no plan (optimistic direct
-    // execution). Each further page is one request.
+    // CountRequests queries one logical partition: one request, and no plan (optimistic
+    // direct execution). Each further page is one request.
     static async Task CountRequests(Tests tests, Container container)
     {
         foreach (var (query, requests, size) in new[]

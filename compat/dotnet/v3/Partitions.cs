@@ -2,8 +2,8 @@ using Newtonsoft.Json.Linq;
 
 namespace Compat;
 
-// Partitions changes the physical partitions of a container by the admin port, which
-// DECAN_ADMIN names.
+// Partitions changes the physical partitions of a container through the admin port,
+// which DECAN_ADMIN names.
 static class Partitions
 {
     static readonly HttpClient http = new();

@@ -62,7 +62,7 @@ static class Processor
             Equal((await Owners(leases)).Values.Sum(), Partitions);
             await Write(50, 150, 2);
             await Until(() => Saw(50, 150, 2), "two instances do not see every item");
-            Check(busy.GetValueOrDefault("second") > 0, "the second instance was given nothing");
+            Check(busy.GetValueOrDefault("second") > 0, "the second instance got no items");
         });
 
         await tests.Run("the estimator reports no lag when everything was handled", async () =>
@@ -80,7 +80,7 @@ static class Processor
             await Until(() => Saw(0, 150, 3), "the second instance does not see every item");
         });
 
-        await tests.Run("the lag is what is unread when no instance runs", async () =>
+        await tests.Run("the lag is the number of unread items when no instance runs", async () =>
         {
             await Until(async () => await Lag() == 0, "the lag does not become 0");
             await second.StopAsync();
@@ -90,13 +90,14 @@ static class Processor
             await estimator.StopAsync();
         });
 
-        await tests.Run("a new instance continues, and versions of an item come in order", async () =>
+        await tests.Run("a new instance continues, and versions of an item arrive in order", async () =>
         {
             ChangeFeedProcessor third = Build("third");
             await third.StartAsync();
-            await Until(() => Saw(0, 30, 4), "the third instance does not see what is new");
+            await Until(() => Saw(0, 30, 4), "the third instance does not see the new items");
             await third.StopAsync();
-            // A batch may come twice, so only the first time of each version counts.
+            // A batch may be delivered twice, so only the first delivery of each
+            // version counts.
             foreach (var (id, versions) in seen) Equal(versions.Distinct(), versions.Distinct().Order(), $"the versions of {id}");
         });
 
@@ -141,7 +142,8 @@ static class Processor
                 })
                 .WithInstanceName("only").WithLeaseContainer(leases).WithPollInterval(TimeSpan.FromMilliseconds(100)).Build();
             await processor.StartAsync();
-            // It starts at the time of its first request, so the first item is written until it comes.
+            // It starts at the time of its first request, so the first item is written
+            // until it is delivered.
             for (int i = 0; i < 100 && seen.IsEmpty; i++)
             {
                 await source.UpsertItemAsync(new ChangeFeed.Doc("0", "a", 0));

@@ -5,8 +5,9 @@ using static Compat.Tests;
 namespace Compat;
 
 // Reads of own writes after pages of several partitions. With distributed queries the
-// client ended every such query when a page had a list of session tokens. Main runs this
-// theme before the others, since a variable of the process turns these queries on.
+// client ended every such query when a page had a list of session tokens. Main runs
+// this theme before the others, because an environment variable of the process enables
+// these queries.
 static class Sessions
 {
     const string Distributed = "AZURE_COSMOS_DISTRIBUTED_QUERY_GATEWAY_ENABLED";

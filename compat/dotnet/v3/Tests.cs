@@ -70,7 +70,7 @@ sealed class Tests(string name, string endpoint)
         }
     }
 
-    // Brief returns what went wrong and where in this folder.
+    // Brief returns the error and its place in this folder.
     static string Brief(Exception e) => string.Join("\n  ",
         e.ToString().Split('\n').Where((line, i) => i == 0 || !line.StartsWith("---") && (!line.StartsWith("   at ") || line.Contains(".cs:line"))).Take(12));
 

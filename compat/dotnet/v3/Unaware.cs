@@ -36,7 +36,7 @@ static class Unaware
                 {
                     await call();
                 }
-                catch (ArgumentException e) // what the SDK makes of 400/1001 for a write
+                catch (ArgumentException e) // what the SDK reports for 400/1001 of a write
                 {
                     Check(e.Message.Contains("PartitionKey value must be supplied"), e.Message);
                     return;
@@ -71,14 +71,14 @@ static class Unaware
             Equal(await Get(tests, $"dbs/{tests.Database.Id}/colls/sessions", "docs", "2", """["Contoso","Alice"]"""), HttpStatusCode.NotFound);
         });
 
-        await tests.Run("nothing else was changed", async () =>
+        await tests.Run("nothing else has changed", async () =>
         {
             var rows = await Rows<JObject>(container, "SELECT c.id, c.n FROM c ORDER BY c.id");
             Equal(rows.Select(row => row.ToString(Newtonsoft.Json.Formatting.None)), ["""{"id":"1","n":1}""", """{"id":"2","n":2}"""]);
         });
     }
 
-    // Post and Get send signed requests, as an application with a newer SDK does.
+    // Post and Get send signed requests, like an application with a newer SDK.
     static async Task Post(Tests tests, string parent, string kind, string body)
     {
         using HttpResponseMessage response = await Send(tests, HttpMethod.Post, $"{parent}/{kind}", kind, parent, new StringContent(body, Encoding.UTF8, "application/json"));

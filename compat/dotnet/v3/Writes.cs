@@ -182,7 +182,7 @@ static class Writes
             Equal((await Rows<int>(plain, "SELECT VALUE SUM(c.n) FROM c")).Single(), 499500);
         });
 
-        await tests.Run("bulk with every operation, each with a result of its own", async () =>
+        await tests.Run("bulk with every operation, each with its own result", async () =>
         {
             HttpStatusCode[] got = await Task.WhenAll(Enumerable.Range(0, 300).Select(async i =>
             {
@@ -224,7 +224,7 @@ static class Writes
 
     static async Task Streams(Tests tests, Container container)
     {
-        await tests.Run("streams tell the status without an exception", async () =>
+        await tests.Run("streams return the status without an exception", async () =>
         {
             var key = new PartitionKey("stream");
             var body = () => new MemoryStream("""{"id":"1","pk":"stream","n":12345678901234567}"""u8.ToArray());

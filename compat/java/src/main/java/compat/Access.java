@@ -176,7 +176,7 @@ final class Access {
     return user.createPermission(permission, new CosmosPermissionRequestOptions()).block().getProperties();
   }
 
-  /** Calls with the container as a client sees it that has only the token, and then deletes the permission. */
+  /** Calls with the container of a client that has only the token, and then deletes the permission. */
   private void with(CosmosPermissionProperties granted, Consumer<CosmosContainer> work) {
     try (CosmosClient client = Cosmos.builder(endpoint).resourceToken(granted.getToken()).buildClient()) {
       work.accept(client.getDatabase(database.getId()).getContainer(container.getId()));

@@ -84,7 +84,7 @@ final class Answers {
     } catch (RuntimeException | AssertionError expected) {
       return;
     }
-    throw new AssertionError("it works now: take it off the exclusions of queries.json");
+    throw new AssertionError("it works now: remove it from the exclusions of queries.json");
   }
 
   private void works(JsonNode query, List<Integer> sizes) {

@@ -72,7 +72,7 @@ final class ChangeFeed {
     for (Scope scope : scopes)
       tests.run("now, " + scope.name, () -> {
         Found found = drain(CosmosChangeFeedRequestOptions.createForProcessingFromNow(scope.range), 7);
-        equal(found.items, Map.of(), "now is behind everything");
+        equal(found.items, Map.of(), "now is after every item");
         ended.put(scope.name, found.end);
       });
     long second = last + 1; // A time counts in whole seconds and is exclusive (F9).
@@ -116,7 +116,7 @@ final class ChangeFeed {
     ObjectNode item = object("id", "id" + n * 7 % 5, "TenantId", "t" + n * 11 % 4, "UserId", "u" + n * 5 % 3, "n", n, "half", half);
     if (n % 4 == 3 && items.remove(name(item)) != null) {
       if (n % 8 == 3)
-        container.deleteItem(item, new CosmosItemRequestOptions()); // the SDK takes the key out of the item
+        container.deleteItem(item, new CosmosItemRequestOptions()); // the SDK takes the key from the item
       else
         container.deleteItem(item.get("id").textValue(), keyOf(item), new CosmosItemRequestOptions());
       return;
@@ -157,7 +157,7 @@ final class ChangeFeed {
     Map<String, String> ends = new LinkedHashMap<>();
     for (Scope scope : scopes) {
       Events none = events(all, CosmosChangeFeedRequestOptions.createForProcessingFromNow(scope.range).allVersionsAndDeletes());
-      equal(none.byKey, Map.of(), "now is behind everything");
+      equal(none.byKey, Map.of(), "now is after every item");
       ends.put(scope.name, none.end);
     }
     List<String> rangeEnds = all.getFeedRanges().stream()

@@ -62,11 +62,11 @@ final class Management {
         tests.run("containers", management::containers);
         tests.run("throughput", management::throughput);
         tests.run("indexing policies", management::indexing);
-        tests.run("indexing by hand", management::indexingByHand);
+        tests.run("manual indexing", management::indexingByHand);
         tests.run("items", management::items);
         tests.run("ids of every kind", management::ids);
         tests.run("queries", management::queries);
-        tests.run("pages and where they go on", management::pages);
+        tests.run("pages and where they continue", management::pages);
         tests.run("reading many", management::readMany);
         tests.run("items, pages and bulk with the asynchronous client", management::asynchronous);
       }
@@ -87,7 +87,7 @@ final class Management {
     equal(client.getDatabase(name).read().getProperties().getId(), name);
     check(client.readAllDatabases().stream().map(CosmosDatabaseProperties::getId).anyMatch(name::equals), "the list has it");
     equal(client.queryDatabases("SELECT * FROM d WHERE d.id = '" + name + "'", new CosmosQueryRequestOptions()).stream().count(), 1L);
-    refused(400, () -> client.getDatabase(name).readThroughput()); // the SDK says so where there is none
+    refused(400, () -> client.getDatabase(name).readThroughput()); // the SDK returns an error if there is none
     equal(client.getDatabase(name).delete().getStatusCode(), 204);
     refused(404, () -> client.getDatabase(name).read());
     refused(404, () -> client.getDatabase(name).delete());

@@ -29,7 +29,7 @@ import java.util.List;
  */
 final class Paging {
   private static final int TOTAL = 96;
-  private static final int PAGES = 500; // only a loop without end has as many
+  private static final int PAGES = 500; // only an endless loop has that many
 
   /** The values to order by, in order; a missing property is the first. Equal ones are next to each other. */
   private static final List<JsonNode> VALUES = new ArrayList<>();

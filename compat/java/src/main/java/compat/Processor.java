@@ -61,7 +61,7 @@ final class Processor {
   private static final String COUNTER = "counter";
   private static final String PROBE = "probe";
 
-  /** How the processor is told to read. */
+  /** How the processor reads. */
   private enum Way {
     /** Latest versions, with a lease per partition id: the SDK does not support merges here. */
     IDS,
@@ -172,7 +172,7 @@ final class Processor {
     written.values().forEach(Set::clear);
     ways.forEach(this::behind);
     start("three");
-    await("the next worker gets what is new", () -> missing().isEmpty(), this::missing);
+    await("the next worker gets the new items", () -> missing().isEmpty(), this::missing);
     for (Way way : ways)
       for (String key : keys) {
         Set<Version> may = again.get(key);
@@ -205,7 +205,7 @@ final class Processor {
       return false;
     if (way != Way.IDS)
       return true;
-    Map<String, Integer> lags = worker.getEstimatedLag().block(); // which the others have not
+    Map<String, Integer> lags = worker.getEstimatedLag().block(); // which the others do not have
     return states.stream().map(ChangeFeedProcessorState::getLeaseToken).collect(Collectors.toSet()).equals(Set.copyOf(admin.bounds().values()))
         && lags.size() == states.size() && lags.values().stream().allMatch(lag -> lag == 0);
   }
@@ -245,7 +245,7 @@ final class Processor {
       }
   }
 
-  /** Returns what is missing, by way of reading. */
+  /** Returns the missing versions, by way of reading. */
   private Map<Way, List<Version>> missing() {
     Map<Way, List<Version>> missing = new EnumMap<>(Way.class);
     for (Way way : ways)
@@ -286,7 +286,7 @@ final class Processor {
     CompletableFuture<Void> writer = CompletableFuture.runAsync(() -> {
       while (!done.get()) {
         round();
-        LockSupport.parkNanos(200_000_000); // leaves the machine to the workers
+        LockSupport.parkNanos(200_000_000); // leaves processor time to the workers
       }
     });
     try {
@@ -397,7 +397,7 @@ final class Processor {
   }
 
   private void seePlain() {
-    await("a worker without options sees what is new", () -> {
+    await("a worker without options sees the new items", () -> {
       calm.upsertItem(object("id", "after"));
       return seenCalm.contains("after");
     }, () -> seenCalm);

@@ -229,7 +229,7 @@ final class Scenario {
         Tests.equal(cause.getStatusCode(), 401);
       return;
     }
-    throw new AssertionError("a client was made");
+    throw new AssertionError("a client was created");
   }
 
   /** Runs a query over all partitions and checks its rows and how many physical partitions it visits. */
@@ -243,7 +243,7 @@ final class Scenario {
         seen.add(matcher.group(1));
     }
     Tests.equal(rows, want, text);
-    if (visited > 1 && Tests.SDK.equals("4.42.0")) // which does not tell of partitions without rows
+    if (visited > 1 && Tests.SDK.equals("4.42.0")) // which does not report partitions without rows
       Tests.check(seen.size() > 1, "one partition for " + text);
     else
       Tests.equal(seen.size(), visited, "partitions of " + text);

@@ -45,7 +45,7 @@ final class Splits {
   private static final int WRITERS = 6;
   private static final int EACH = 200;
   private static final int TOTAL = WRITERS * EACH;
-  private static final int PAGES = 20 * TOTAL; // only a loop without end has as many
+  private static final int PAGES = 20 * TOTAL; // only an endless loop has that many
   private static final long NANOSECONDS = 120_000_000_000L; // or takes that long
 
   private final String endpoint;
@@ -103,7 +103,7 @@ final class Splits {
             throw new IllegalStateException(name, failure);
           }
           rounds.merge(name, 1, Integer::sum);
-          LockSupport.parkNanos(250_000_000); // leaves the machine to the writers
+          LockSupport.parkNanos(250_000_000); // leaves processor time to the writers
         }
       }));
     });
@@ -143,7 +143,7 @@ final class Splits {
     check(container);
     for (String at : List.of("20", "1000", "30000000", "28" + "00".repeat(15), "08" + "00".repeat(31))) {
       admin(container).split(new TreeMap<>(admin(container).bounds()).lowerEntry(at).getValue(), at);
-      check(container); // knows the list from before
+      check(container); // has the list of partitions from before the splits
     }
     try (CosmosClient other = connect(endpoint, KEY)) {
       check(other.getDatabase(database.getId()).getContainer("zeros"));

@@ -65,7 +65,7 @@ final class Writes {
       Writes writes = new Writes(endpoint, database);
       tests.run("conditions of reads and writes", writes::conditions);
       tests.run("a batch of each operation", writes::batch);
-      tests.run("a batch that is refused leaves nothing", writes::refusedBatch);
+      tests.run("a refused batch leaves nothing", writes::refusedBatch);
       tests.run("batches have a size", writes::batchSize);
       tests.run("a batch under a hierarchical key", writes::hierarchicalBatch);
       tests.run("partial updates, each operation", writes::patch);
@@ -370,7 +370,7 @@ final class Writes {
     for (String id : List.of("goes", "forever", "no more"))
       mortal.createItem(object("id", id, "pk", "a", "ttl", 1));
     mortal.upsertItem(object("id", "forever", "pk", "a", "ttl", -1));
-    mortal.upsertItem(object("id", "no more", "pk", "a")); // as long as the container says
+    mortal.upsertItem(object("id", "no more", "pk", "a")); // the time to live of the container
     gone(mortal, key, "goes");
     refused(404, () -> mortal.readItem("goes", key, JsonNode.class));
     equal(mortal.createItem(object("id", "goes", "pk", "a", "ttl", 1000)).getStatusCode(), 201, "its id is free again");

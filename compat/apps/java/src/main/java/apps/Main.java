@@ -104,7 +104,7 @@ public final class Main {
       equal(people.oldest(), List.of(PEOPLE - 1));
     });
 
-    test("everything in order", () -> {
+    test("all items in order", () -> {
       List<Integer> ages = StreamSupport.stream(people.findAll(Sort.by("age")).spliterator(), false).map(Person::getAge).toList();
       equal(ages, IntStream.range(0, PEOPLE).boxed().toList());
       List<String> places = StreamSupport.stream(people.findAll(Sort.by(Sort.Order.asc("city"), Sort.Order.desc("age"))).spliterator(), false)
@@ -138,7 +138,7 @@ public final class Main {
       equal(found, IntStream.range(0, 40).mapToObj(i -> PEOPLE - 1 - i).toList());
     });
 
-    test("pages of everything", () -> {
+    test("pages of all items", () -> {
       var found = new ArrayList<String>();
       Page<Person> page = people.findAll(new CosmosPageRequest(0, 11, null));
       while (true) {
