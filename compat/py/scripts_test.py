@@ -50,7 +50,8 @@ class Scripts(Case):
         scripts = self.flat.scripts
         scripts.create_stored_procedure({"id": "p", "body": "function (a, b) { getContext().getResponse().setBody([a, b]); }"})
         self.refused(409, lambda: scripts.create_stored_procedure({"id": "p", "body": "function () {}"}))
-        self.refused(400, lambda: scripts.create_stored_procedure({"id": "wrong", "body": "function ( {"}))
+        scripts.create_stored_procedure({"id": "wrong", "body": "function ( {"})
+        self.refused(400, lambda: scripts.execute_stored_procedure("wrong", partition_key="x"))
         self.assertEqual(scripts.execute_stored_procedure("p", partition_key="x", params=["å", {"n": 1}]), ["å", {"n": 1}])
         scripts.replace_stored_procedure("p", {"id": "p", "body": "function () { getContext().getResponse().setBody('new'); }"})
         self.assertEqual(scripts.execute_stored_procedure("p", partition_key="x"), "new")

@@ -105,7 +105,8 @@ final class Scripts {
         "function (a, b) { getContext().getResponse().setBody([a, b, __.getSelfLink() !== '']); }"));
     equal(made.getStatusCode(), 201);
     refused(409, () -> flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("p", "function () {}")));
-    refused(400, () -> flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("wrong", "function ( {")));
+    flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("wrong", "function ( {"));
+    refused(400, () -> execute(flat, "wrong", new PartitionKey("x")));
     equal(result(execute(flat, "p", new PartitionKey("x"), "å", object("n", 1))), json("['å',{'n':1},true]"));
     flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("list", """
         function (text) {
