@@ -31,7 +31,7 @@ func benchDocuments(b *testing.B, n int) plainList {
 	return docs
 }
 
-// plainList is a Source without index and copies.
+// plainList is a Source without an index that does not copy documents.
 type plainList []Candidate
 
 func (l plainList) Candidates(_ context.Context, need Need) iter.Seq2[Candidate, error] {

@@ -28,9 +28,9 @@ func doubling(levels int, pair, in string) string {
 
 const valueTooLarge = "A value computed by the query is larger than 4194304 bytes."
 
-// A text of some hundred bytes can build a value with very many parts, which are
-// shared and so take no memory. Walking such a value would never end, within
-// Compile as well, so no value may exceed the limit of a value.
+// A text of a few hundred bytes can build a value with very many parts, which are
+// shared and so take no memory. Walking such a value would never end, even inside
+// Compile, so no value may exceed the size limit.
 func TestSharedParts(t *testing.T) {
 	t.Parallel()
 	numbers := make([]value.Value, 100_000)
@@ -104,7 +104,7 @@ func TestSharedPartsThatFit(t *testing.T) {
 	}
 }
 
-// Values that wait for others count as memory of the query while they wait.
+// Values that are kept while others are computed count as memory of the query.
 func TestMemoryOfWaitingValues(t *testing.T) {
 	t.Parallel()
 	const size, memory = 1 << 13, 64 << 13

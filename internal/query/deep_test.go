@@ -14,9 +14,8 @@ func nested(levels int) string {
 	return strings.Repeat("[", levels) + strings.Repeat("]", levels)
 }
 
-// TestDeepRows shows that rows which nest deeper than documents may, because they
-// contain documents, are returned unchanged, up to the depth that can be parsed;
-// beyond that the query is refused.
+// TestDeepRows shows that rows nested more deeply than documents are returned
+// unchanged, up to the depth that can be parsed. A query with deeper rows is refused.
 func TestDeepRows(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)

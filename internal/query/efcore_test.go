@@ -16,9 +16,9 @@ import (
 )
 
 // TestEFCore runs queries of the kinds that EF Core writes, in testdata/efcore: one a
-// line, followed by its parameters after a tab. The second evaluator says which rows they
-// have. They have the same ones from documents and from the index, over one partition and
-// four merged by the server, and over one and four merged by a client from the rewritten
+// line, followed by its parameters after a tab. Each query must return the rows of the
+// second evaluator: from documents and from the index, over one partition and four
+// merged by the server, and over one and four merged by a client from the rewritten
 // text.
 func TestEFCore(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func compareEF(t *testing.T, n second, docs list, ix *index.Index, text string, 
 		expected := want
 		switch {
 		case len(q.OrderBy) > 0:
-		case len(want) < len(whole): // The query does not say which rows.
+		case len(want) < len(whole): // The query does not determine which rows.
 			if len(got) == len(want) && !slices.ContainsFunc(got, func(row string) bool { return !slices.Contains(whole, row) }) {
 				return
 			}

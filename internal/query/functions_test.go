@@ -83,7 +83,7 @@ func TestSignatures(t *testing.T) {
 	for name, s := range signatures {
 		f := functions[strings.ToUpper(name)]
 		if f == nil || f.name != name || f.min > 0 && len(s.args) > f.min {
-			t.Errorf("%s is no function with as many arguments", name)
+			t.Errorf("%s is not a function, or not with that number of arguments", name)
 			continue
 		}
 		for range 3000 {

@@ -111,10 +111,10 @@ func checkFailure(t *testing.T, err error) {
 	t.Helper()
 	e := status.From(err)
 	if e == nil || e.Code != status.CodeBadRequest {
-		t.Fatalf("error is no BadRequest: %v", err)
+		t.Fatalf("error is not a BadRequest: %v", err)
 	}
 	if strings.HasPrefix(e.Message, "{") && !json.Valid([]byte(e.Message)) {
-		t.Fatalf("error is no JSON: %s", e.Message)
+		t.Fatalf("error is not JSON: %s", e.Message)
 	}
 }
 

@@ -91,12 +91,12 @@ func (w exprWriter) leaf(kind byte) string {
 	return w.leaf("nnnisssdaaoogb?"[w.IntN(15)])
 }
 
-// libraryFunctions are computed by the library of the language. The last digits of their
-// results differ from the service's, so they have constants as arguments and are no
-// arguments.
+// libraryFunctions are computed by the library of the language. The last digits of
+// their results differ from the service's, so their arguments are constants, and they
+// are not arguments themselves.
 var libraryFunctions = []string{"SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "ATN2", "EXP", "LOG", "LOG10", "POWER", "ST_DISTANCE", "ST_AREA"}
 
-// innerFunctions are the functions whose values the planner computes, but for
+// innerFunctions are the functions whose values the planner computes, except
 // libraryFunctions.
 var innerFunctions = func() (names []string) {
 	for name, f := range functions {
@@ -177,7 +177,7 @@ func (w exprWriter) operator(depth int) string {
 	same := "nsab"[w.IntN(4)]
 	switch w.IntN(17) {
 	case 0:
-		return fmt.Sprintf(pick(w.Rand, []string{"1 / (%s)", "ToString(%s)"}), w.argument('n', depth)) // They tell -0 from 0.
+		return fmt.Sprintf(pick(w.Rand, []string{"1 / (%s)", "ToString(%s)"}), w.argument('n', depth)) // these distinguish -0 from 0
 	case 1, 16:
 		return binary('n', "+", "-", "*", "/", "%")
 	case 2:

@@ -109,7 +109,7 @@ func TestGroupCancel(t *testing.T) {
 // when all are asked at once.
 func TestGroupError(t *testing.T) {
 	t.Parallel()
-	trouble := errors.New("disk on fire")
+	trouble := errors.New("disk failure")
 	for _, text := range combiningTexts {
 		p := mustCompile(t, text)
 		for _, parallel := range []bool{false, true} {
@@ -224,9 +224,9 @@ func TestCountsOverWaves(t *testing.T) {
 	}
 }
 
-// TestMergeGroupsGoOn shows that one merge may be asked for page after page of
+// TestMergeGroupsContinues shows that one merge may be asked for page after page of
 // groups.
-func TestMergeGroupsGoOn(t *testing.T) {
+func TestMergeGroupsContinues(t *testing.T) {
 	t.Parallel()
 	for _, text := range combiningTexts[1:] {
 		p := mustCompile(t, text)
@@ -353,8 +353,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestHostilePositions shows that forged positions lead to some rows or none, and
-// never to a panic or to endless work: positions come from clients.
+// TestHostilePositions shows that forged positions return some rows or none, and never
+// cause a panic or endless work: positions come from clients.
 func TestHostilePositions(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -152,7 +152,7 @@ func TestEndlessJoin(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 		if looks > 8 {
-			t.Errorf("%s: went on after the end, for %d looks", text, looks)
+			t.Errorf("%s: continued after cancellation, for %d checks", text, looks)
 		}
 	}
 	// The limit is for one document.
@@ -224,7 +224,7 @@ func TestEndlessFunctions(t *testing.T) {
 				t.Errorf("%d rows and %v after %d looks", len(page.Rows), err, looks)
 			}
 			if looks > 6 {
-				t.Errorf("went on after the end, for %d looks", looks)
+				t.Errorf("continued after cancellation, for %d checks", looks)
 			}
 		})
 	}

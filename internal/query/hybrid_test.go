@@ -193,8 +193,7 @@ func checkRanks(sums map[int]float64, got []string, skip, take int) error {
 	return nil
 }
 
-// TestRankIsNotRun shows that a ranking is refused where it would return rows in
-// no order.
+// TestRankIsNotRun shows that a ranking is refused if its rows would have no order.
 func TestRankIsNotRun(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, `SELECT TOP 3 * FROM c ORDER BY RANK FullTextScore(c.text, "swim")`)
@@ -258,7 +257,7 @@ func TestBestScores(t *testing.T) {
 		}
 		same := func(a, b Row) bool { return string(a.JSON) == string(b.JSON) }
 		if !slices.EqualFunc(page.Rows, want, same) {
-			t.Errorf("%s: other rows with an index", text)
+			t.Errorf("%s: the rows with an index differ", text)
 		}
 		var paged []Row
 		var from Progress
@@ -270,7 +269,7 @@ func TestBestScores(t *testing.T) {
 			paged, more = append(paged, part.Rows...), part.More
 		}
 		if !slices.EqualFunc(paged, want, same) {
-			t.Errorf("%s: other rows in pages", text)
+			t.Errorf("%s: the rows in pages differ", text)
 		}
 	}
 }

@@ -84,8 +84,8 @@ func TestMatcherAgainstTerms(t *testing.T) {
 	}
 }
 
-// matcherDocument is a random document, now and then with a value whose term does not
-// show it, or with members written in unusual ways.
+// matcherDocument is a random document, sometimes with a value that its term does not
+// show, or with members written in unusual ways.
 func matcherDocument(r *rand.Rand, number int) string {
 	text := randomDocument(r, number)
 	switch r.IntN(6) {
@@ -126,9 +126,10 @@ func TestMatcherOfLongStrings(t *testing.T) {
 	}
 }
 
-// Conditions that a single path does not decide have no Matcher: elements of
-// arrays, computed properties, and expressions of very many parts.
-func TestMatcherOfWhatIsNotPlaced(t *testing.T) {
+// An expression that depends on more than the values at single paths has no Matcher:
+// elements of arrays and computed properties. Neither has an expression of very many
+// parts.
+func TestMatcherUnsupported(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
 	many := "c.a = 0"
@@ -159,10 +160,10 @@ func TestMatcherOfWhatIsNotPlaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Access().Op == index.All || len(docs) == 0 {
-		t.Fatalf("a computed property is not asked of the index: %v", p.Access())
+		t.Fatalf("the access does not use the computed property: %v", p.Access())
 	}
 	if NewMatcher(rooted, p.Access()) != nil {
-		t.Error("a computed property has a Matcher, and it is not among the stored bytes")
+		t.Error("a condition on a computed property, which is not stored, has a Matcher")
 	}
 }
 
@@ -178,7 +179,7 @@ func TestMatcherOfDamage(t *testing.T) {
 	matcher := NewMatcher(ix, p.Access())
 	for _, body := range []string{"", "  ", "{", `{"b":`, `{"b":[1,`, "\x00"} {
 		if !matcher.Match([]byte(body), 0) {
-			t.Errorf("%q is passed over", body)
+			t.Errorf("%q does not match", body)
 		}
 	}
 	if matcher.Match([]byte(`{"a":2}`), 0) || !matcher.Match([]byte(`{"a":1}`), 0) {

@@ -130,6 +130,6 @@ func TestNotANumber(t *testing.T) {
 		}
 	}
 	if answered < 10 {
-		t.Errorf("the test says little: the index alone answers %d filters", answered)
+		t.Errorf("too few cases: the index alone answers %d filters", answered)
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 var _ Ranked = indexed{}
 
-// Nearest sorts all documents. Its guesses ignore the last element of each
-// vector, so that they are often wrong.
+// Nearest sorts all documents. Its approximate search ignores the last element of each
+// vector, so its results are often wrong.
 func (l indexed) Nearest(ctx context.Context, s Nearest) iter.Seq2[Candidate, error] {
 	type near struct {
 		document
@@ -154,8 +154,8 @@ func TestNearestRows(t *testing.T) {
 				compareRows(t, label, got, want, true)
 				continue
 			}
-			// Guesses may be wrong, but the number of rows is the same, and the
-			// rows do not depend on the pages.
+			// An approximate search may return other rows, but the number of rows is
+			// the same, and the rows do not depend on the pages.
 			if first == nil {
 				first = got
 			}
@@ -173,7 +173,7 @@ func TestNearestRows(t *testing.T) {
 		}
 	}
 	if led < 20 {
-		t.Errorf("seed %d: the test says little: %d of the searches read few documents", seed, led)
+		t.Errorf("seed %d: too few cases: only %d of the searches read few documents", seed, led)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestNearestReads(t *testing.T) {
 		{"flat", "float32", `SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], false, {distanceFunction: "cosine"})`, 5},
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0])", 1000},
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.w, [1, 0, 0])", 1000},
-		// The source compares guesses, but by vectors of fewer bits.
+		// The source compares approximate matches, but with vectors of fewer bits.
 		{"diskANN", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 5},
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 25},
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], false, {quantizedVectorListMultiplier: 3, searchListSizeMultiplier: 50})", 15},

@@ -17,10 +17,11 @@ import (
 )
 
 // TestCompiledPaths evaluates the expressions of the vectors, and as many random ones,
-// with properties of a document in place of some operands at any depth. Whether an expression is folded, evaluated over
-// the parsed document, compared with bytes of the stored one, answered by the index
-// alone, or tested on the values of its terms: the value is that of the constants, which
-// TestValueVectors compares with the service.
+// with properties of a document in place of some operands at any depth. The value must
+// be that of the constants, which TestValueVectors compares with the service. This must
+// hold if an expression is folded, evaluated over the parsed document, compared with
+// bytes of the stored one, answered by the index alone, or tested on the values of its
+// terms.
 //
 // DECAN_DIFFERENTIAL is the number of random expressions, DECAN_SEED chooses them.
 func TestCompiledPaths(t *testing.T) {
@@ -51,7 +52,7 @@ func TestCompiledPaths(t *testing.T) {
 	}
 	t.Logf("%d expressions: %d values, %d filters, of which the index alone answers %d", number, p.values, p.filters, p.exact)
 	if p.values < number || p.filters < number || p.exact < number/20 {
-		t.Error("the test says little")
+		t.Error("too few cases to compare")
 	}
 }
 

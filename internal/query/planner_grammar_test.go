@@ -37,7 +37,7 @@ type grammar struct {
 
 func (g *grammar) chance(n int) bool { return g.r.IntN(n) == 0 }
 
-// wrong is true now and then in a query that may have errors.
+// wrong is sometimes true in a query that may have errors.
 func (g *grammar) wrong(n int) bool { return g.odd && g.chance(n) }
 
 func (g *grammar) of(words string) string { return pick(g.r, strings.Fields(words)) }

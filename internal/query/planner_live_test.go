@@ -22,8 +22,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// judge is the service's planner, as the .NET client carries it. testdata/planner has the
-// program that asks it. A judge is for one goroutine.
+// judge runs the service's planner, which the .NET client contains. testdata/planner
+// has the program that asks it. A judge is for one goroutine.
 type judge struct {
 	command []string
 	process *exec.Cmd // nil if it does not run
@@ -148,8 +148,8 @@ func (j *judge) next() (string, bool) {
 }
 
 // values asks for the values of expressions without properties, which the planner
-// computes where they are compared with the partition key. It leaves those out that the
-// planner does not compute and those on which its library fails.
+// computes where they are compared with the partition key. It omits expressions that
+// the planner does not compute and those on which its library fails.
 func (j *judge) values(t *testing.T, exprs []string) []valueVector {
 	t.Helper()
 	requests := make([]string, len(exprs))
@@ -360,7 +360,7 @@ func inlined(p *Plan, v value.Value) value.Value {
 	return v
 }
 
-// judged is compare that returns a panic as a difference.
+// judged is compare, but returns a panic as a difference.
 func (v planVector) judged(t *testing.T) (text string) {
 	defer func() {
 		if p := recover(); p != nil {

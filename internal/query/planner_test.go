@@ -14,9 +14,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// planVectors is the number of queries in testdata/vectors/query-plans.jsonl and
-// query-plans-found.jsonl, of which TestPlanner found the second, and planExceptions the number of those that Decan answers otherwise on purpose. The
-// second may only shrink.
+// planVectors is the number of queries in testdata/vectors/query-plans.jsonl and in
+// query-plans-found.jsonl, whose queries TestPlanner found. planExceptions is the
+// number of queries that Decan answers differently on purpose; it may only decrease.
 const (
 	planVectors    = 2658
 	planExceptions = 17
@@ -112,9 +112,9 @@ func anyFunction(string) (Function, bool) {
 }
 
 // TestPlanVectors compares the answers to the queries that the service's planner was
-// asked: refused or not, with which codes, places and texts, and the plan member by
-// member. It names the exceptions, which must differ and may not become more. Prefixes
-// of hierarchical keys are among the queries (S47 to S58).
+// asked: refused or not, with which codes, positions and texts, and the plan member by
+// member. The exceptions must differ, and their number may not grow. Prefixes of
+// hierarchical keys are among the queries (S47 to S58).
 func TestPlanVectors(t *testing.T) {
 	t.Parallel()
 	exceptions := planExceptionList(t)
@@ -251,7 +251,7 @@ func (v planVector) compare(tb testing.TB) string {
 func (v planVector) compareError(tb testing.TB, err error) string {
 	e := status.From(err)
 	if e == nil || e.Code != status.CodeBadRequest {
-		return fmt.Sprintf("error %v is no BadRequest", err)
+		return fmt.Sprintf("error %v is not a BadRequest", err)
 	}
 	if !v.refused {
 		return fmt.Sprintf("refused; want a plan\n got %s", e.Message)
@@ -269,7 +269,8 @@ func (v planVector) compareError(tb testing.TB, err error) string {
 	return ""
 }
 
-// withoutDefaults returns a plan without members that say nothing, as in the vectors.
+// withoutDefaults returns a plan without members that have their default value, as in
+// the vectors.
 func withoutDefaults(v value.Value) value.Value {
 	switch v.Kind() {
 	case value.KindArray:
@@ -291,7 +292,7 @@ func withoutDefaults(v value.Value) value.Value {
 	return v
 }
 
-// says reports whether a member of a plan is other than by default.
+// says reports whether a member of a plan differs from its default.
 func says(v value.Value) bool {
 	switch v.Kind() {
 	case value.KindNull:
@@ -334,8 +335,9 @@ func epkText(list []value.Value) string {
 	return strings.Join(parts, " ")
 }
 
-// refusedTexts are of the errors with which partitions refuse what the planner plans: an
-// ORDER BY of elements, SELECT * of nothing, and aggregates where there are no groups.
+// refusedTexts are parts of the errors with which partitions refuse queries that the
+// planner accepts: an ORDER BY of elements, SELECT * without FROM, and aggregates where
+// there are no groups.
 var refusedTexts = []string{"Order-by over correlated collections is not supported.", "SC1021", "SC2104", "SC2101"}
 
 // TestPlanVectorsRun runs the texts that the planner makes of the vectors on each
@@ -402,7 +404,7 @@ func notInJSON(t *testing.T, p *Plan, docs list) bool {
 	return err != nil && strings.Contains(err.Error(), `"code":4001`)
 }
 
-// variable reports whether the result of a query is another each time.
+// variable reports whether the result of a query differs from run to run.
 func variable(text string) bool {
 	text = strings.ToUpper(text)
 	return slices.ContainsFunc([]string{"RAND(", "GETCURRENT", "NOW(", "AGO("}, func(name string) bool { return strings.Contains(text, name) })

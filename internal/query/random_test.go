@@ -194,7 +194,7 @@ func TestSuperset(t *testing.T) {
 		matched += len(want)
 	}
 	if matched < 1_000 || bounded < 300 || exact < 200 {
-		t.Fatalf("the test says little: %d matches, %d bounded, %d exact", matched, bounded, exact)
+		t.Fatalf("too few cases: %d matches, %d bounded, %d exact", matched, bounded, exact)
 	}
 }
 
@@ -230,8 +230,8 @@ func numbersOf(t *testing.T, p *Plan, docs list) []uint64 {
 	return out
 }
 
-// orderWords are order keys: of all types, equal ones, and long ones of which
-// many share more bytes than a position keeps.
+// orderWord returns an order key of any type, often an equal one, or a long one. Many
+// of the long ones share more bytes than a position keeps.
 func orderWord(r *rand.Rand) string {
 	switch r.IntN(6) {
 	case 0:
@@ -300,8 +300,8 @@ func checkPaging(t *testing.T, seed uint64) {
 	}
 }
 
-// TestRunPages pages through one partition without a merge, with byte budgets so
-// small that the sort drops rows again and again.
+// TestRunPages pages through one partition without a merge, with byte budgets so small
+// that the sort repeatedly drops rows.
 func TestRunPages(t *testing.T) {
 	t.Parallel()
 	for range 300 {
@@ -371,8 +371,8 @@ func randomOrder(r *rand.Rand, docs list) (string, list) {
 	return text + tail, model
 }
 
-// TestCutKeyOfGoneDocument shows that rows may come again, but never get lost,
-// when the document at a position with a cut key is deleted between two pages.
+// TestCutKeyOfGoneDocument shows that rows may be repeated, but are never lost, if the
+// document at a position with a truncated key is deleted between two pages.
 func TestCutKeyOfGoneDocument(t *testing.T) {
 	t.Parallel()
 	var docs list
@@ -485,7 +485,7 @@ func TestRewrittenParameters(t *testing.T) {
 		t.Fatalf("%s: %v, %v", text, page.Rows, err)
 	}
 	if !again.Pinned(partitionkey.Definition{Paths: []string{"/tenant"}}.Normalize()) {
-		t.Fatalf("%s: the key is not found any more", text)
+		t.Fatalf("%s: the key no longer determines the partition", text)
 	}
 }
 

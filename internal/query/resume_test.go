@@ -184,9 +184,9 @@ func resumed(t *testing.T, p *Plan, src Source, filter string, items int) (numbe
 	}
 }
 
-// TestResume resumes after each row, as the .NET client does in the partitions left of
-// the row's, in its own and in those right of it, with and without an index and at
-// several sizes of pages.
+// TestResume resumes after each row, as the .NET client does in the partitions before
+// that of the row, in its own and in those after it, with and without an index and at
+// several page sizes.
 func TestResume(t *testing.T) {
 	ix := resumeIndex(t)
 	docs := resumeDocuments(t, ix, rand.New(rand.NewPCG(1, 2)))
@@ -270,8 +270,8 @@ func resumeText(v value.Value) string {
 	return v.JSON()
 }
 
-// TestResumeFurther sends a resumeFilter with a position: the further one counts, also
-// if the key of the position is truncated.
+// TestResumeFurther sends a resumeFilter with a position: the later one counts, even if
+// the key of the position is truncated.
 func TestResumeFurther(t *testing.T) {
 	ix := resumeIndex(t)
 	long := strings.Repeat("x", 2*OrderKeyMax)

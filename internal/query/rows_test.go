@@ -15,7 +15,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestRows runs testdata/rows, which is about what rows a document gives. The
+// TestRows runs testdata/rows, the cases about the rows that a document produces. The
 // commands are those of TestText, and
 //
 //	container     members of the container in addition to its id and key
@@ -200,7 +200,7 @@ func TestExtend(t *testing.T) {
 		}
 	}
 	if _, err := d.Extend([]byte(`{"n":`)); err == nil {
-		t.Error("a document that is no JSON is extended")
+		t.Error("Extend accepts a document that is not JSON")
 	}
 	var none *Computed
 	if got, err := none.Extend([]byte(`{"n":1}`)); err != nil || got.JSON() != `{"n":1}` {

@@ -55,7 +55,7 @@ func TestDeadline(t *testing.T) {
 			break
 		}
 		if page.Next.Number <= from.After.Number {
-			t.Fatalf("no progress behind %d", from.After.Number)
+			t.Fatalf("no progress after document %d", from.After.Number)
 		}
 		from = Budget{After: page.Next, Started: true}
 	}
@@ -114,7 +114,7 @@ func (o observed) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate
 // TestSourceError shows that errors of a source are returned unchanged.
 func TestSourceError(t *testing.T) {
 	t.Parallel()
-	trouble := errors.New("disk on fire")
+	trouble := errors.New("disk failure")
 	src := broken{trouble}
 	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.k"} {
 		if _, err := mustCompile(t, text).Run(t.Context(), src, Budget{}); !errors.Is(err, trouble) {
@@ -232,9 +232,9 @@ func TestEarlyExit(t *testing.T) {
 	}
 }
 
-// TestMergeGoesOn shows that one merge can be asked for page after page, and then
+// TestMergeContinues shows that one merge can be asked for page after page, and then
 // reads each row once.
-func TestMergeGoesOn(t *testing.T) {
+func TestMergeContinues(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"SELECT VALUE c.k FROM c ORDER BY c.k", "SELECT VALUE c.k FROM c ORDER BY c.k DESC OFFSET 5 LIMIT 20", "SELECT VALUE c.k FROM c"} {
 		p := mustCompile(t, text)
@@ -285,7 +285,7 @@ func TestSortMemory(t *testing.T) {
 	}
 }
 
-// noting is a source that notes what it was asked for.
+// noting is a source that records its requests.
 type noting struct {
 	list
 	need *Need
@@ -296,8 +296,8 @@ func (n noting) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, 
 	return n.list.Candidates(ctx, need)
 }
 
-// A plan says how much it reads for a page when the index tells which documents count:
-// how many documents, and how many bytes of them when rows are whole documents.
+// A plan requests only what a page needs if the index finds exactly the documents that
+// pass: a number of documents, and a number of bytes if rows are whole documents.
 func TestNeedForPage(t *testing.T) {
 	t.Parallel()
 	ix := shapeIndex(t)

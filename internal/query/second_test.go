@@ -602,8 +602,8 @@ func nestedDocument(r *rand.Rand, i int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestSecondOpinion compares random queries with what a second evaluator makes of them,
-// with an index and without.
+// TestSecondOpinion compares the results of random queries with those of a second
+// evaluator, with an index and without.
 func TestSecondOpinion(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -649,7 +649,7 @@ func TestSecondOpinion(t *testing.T) {
 		}
 	}
 	if found < 2_000 {
-		t.Fatalf("the test says little: %d rows", found)
+		t.Fatalf("too few cases: %d rows", found)
 	}
 }
 

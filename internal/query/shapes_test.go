@@ -486,6 +486,6 @@ func TestRandomShapes(t *testing.T) {
 		}
 	}
 	if queries < 2_000 || found < 2_000 {
-		t.Fatalf("the test says little: %d queries with %d rows", queries, found)
+		t.Fatalf("too few cases: %d queries with %d rows", queries, found)
 	}
 }

@@ -23,11 +23,11 @@ type document struct {
 	terms  []index.Term
 }
 
-// list is a Source over documents in memory, in the order of their numbers. It
-// uses the index the way a partition does, so that a wrong index expression shows
-// as a missing row. It overwrites the bytes that it has yielded, so that a row
-// that still refers to a candidate shows as garbage. Callers that accept any
-// order get the reverse one, and those that accept bare documents get these.
+// list is a Source over documents in memory, in the order of their numbers. It uses the
+// index as a partition does, so a wrong index expression shows as a missing row. It
+// overwrites the bytes that it has yielded, so a row that still refers to a candidate
+// shows as garbage. Callers that accept any order get the reverse order, and callers
+// that accept bare documents get bare ones.
 type list []document
 
 func (l list) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {

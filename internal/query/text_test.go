@@ -24,7 +24,7 @@ import (
 //	error                            the error of compiling or running
 //	plan key=(/a,/b)                 the plan for clients
 //	ranges key=(/a,/b)               where the rows can be, for a filter a line
-//	access                           what the index is asked, for a filter a line
+//	access                           the index expression, for a filter a line
 //	values                           the value of an expression a line
 func TestText(t *testing.T) {
 	t.Parallel()

@@ -199,7 +199,7 @@ func TestFunctionsCalledOnce(t *testing.T) {
 	rewritten := original.Describe(def).Get("queryInfo").Get("rewrittenQuery").Text()
 	rewritten = strings.ReplaceAll(rewritten, filterPlaceholder, "true")
 	if strings.Count(rewritten, "udf.f") != 2 {
-		t.Fatalf("the test says little of %s", rewritten)
+		t.Fatalf("want two calls in %s", rewritten)
 	}
 	for _, c := range []struct {
 		text  string

@@ -67,11 +67,12 @@ func TestPlannerValues(t *testing.T) {
 	}
 	t.Logf("%d expressions with seed %d: %d answered, %d the same, %d differ in the last digits, %d as documented, %d otherwise", total, seed, answered, same, digits, documented, differences)
 	if answered < total*9/10 || same < answered*9/10 {
-		t.Error("the test says little")
+		t.Error("too few cases to compare")
 	}
 }
 
-// valueDifference is what Decan and the service make of an expression.
+// valueDifference holds the values that Decan and the service compute for an
+// expression.
 type valueDifference struct{ got, want valueVector }
 
 // line returns a vector as testdata/vectors has it.

@@ -177,6 +177,6 @@ func TestStoredKeyHidden(t *testing.T) {
 		}
 	}
 	if KeyDigest("") != "" || KeyDigest("a") == KeyDigest("b") || KeyDigest("a") != KeyDigest(" a\n") {
-		t.Error("a digest stands for a key without the white space around it, and for none when there is none")
+		t.Error("KeyDigest must ignore white space around the key and return nothing for no key")
 	}
 }

@@ -26,7 +26,7 @@ func TestCopyJobValidate(t *testing.T) {
 	}{
 		"as it is":            {func(*CopyJob) {}, true},
 		"online":              {func(j *CopyJob) { j.Mode = CopyOnline }, true},
-		"another mode":        {func(j *CopyJob) { j.Mode = "online" }, false},
+		"another mode":        {func(j *CopyJob) { j.Mode = "live" }, false},
 		"mode in lower case":  {func(j *CopyJob) { j.Mode = "online" }, true},
 		"one worker":          {func(j *CopyJob) { j.Workers = 1 }, true},
 		"most workers":        {func(j *CopyJob) { j.Workers = CopyWorkersMax }, true},
@@ -44,7 +44,7 @@ func TestCopyJobValidate(t *testing.T) {
 		"a longer name":       {func(j *CopyJob) { j.Name = strings.Repeat("n", copyNameCharsMax+1) }, false},
 		"all letters":         {func(j *CopyJob) { j.Name = "aZ09-_." }, true},
 		"a slash in the name": {func(j *CopyJob) { j.Name = "a/b" }, false},
-		"a dot in front":      {func(j *CopyJob) { j.Name = ".." }, false},
+		"a leading dot":       {func(j *CopyJob) { j.Name = ".." }, false},
 		"a name with umlauts": {func(j *CopyJob) { j.Name = "ü" }, false},
 	} {
 		job := CopyJob{Name: "j", Tasks: tasks(1)}

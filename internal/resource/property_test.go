@@ -140,7 +140,7 @@ func TestRIDLayout(t *testing.T) {
 				t.Fatalf("%x: text %s reads as %x, %v", string(r), r, string(back), err)
 			}
 			if strings.ContainsRune(r.String(), '/') {
-				t.Fatalf("%s cannot stand in a path", r)
+				t.Fatalf("%s cannot be a part of a path", r)
 			}
 		}
 		if doc.Container() != c || doc.Database() != db || c.Database() != db || part.Container() != c {
@@ -161,11 +161,11 @@ func TestNumberFitsBelowType(t *testing.T) {
 	t.Parallel()
 	c := ContainerRID(DatabaseRID(1), 1)
 	if r := DocumentRID(c, NewNumber(OrdinalMax, NumbersMax-1)); !r.IsDocument() || r.Number() != 1<<60-1 {
-		t.Errorf("%x is no document with the highest number", string(r))
+		t.Errorf("%x is not a document RID with the highest number", string(r))
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a number of 61 bits was taken")
+			t.Error("a number of 61 bits was accepted")
 		}
 	}()
 	DocumentRID(c, NewNumber(OrdinalMax+1, 0))
@@ -285,8 +285,8 @@ func TestLongestPolicyCanBeSentBack(t *testing.T) {
 	}
 }
 
-// TestStoredFormOfOldReleases checks that rows from before there were other
-// kinds of indexes are read as containers without them.
+// TestStoredFormOfOldReleases checks that rows written before other kinds of indexes
+// existed are read as containers without them.
 func TestStoredFormOfOldReleases(t *testing.T) {
 	t.Parallel()
 	const policy = `{"mode":"consistent","automatic":true,"included":["/*"],"excluded":["/\"_etag\"/?"]}`

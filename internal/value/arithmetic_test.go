@@ -102,7 +102,7 @@ func TestParseLenient(t *testing.T) {
 	}
 }
 
-// TestDouble shows that the mark of a result does not make another value of it.
+// TestDouble shows that the mark of a floating-point result does not change the value.
 func TestDouble(t *testing.T) {
 	t.Parallel()
 	marked, plain := Double(1<<53), Int(1<<53)
@@ -110,7 +110,7 @@ func TestDouble(t *testing.T) {
 		t.Error("the values differ")
 	}
 	if _, ok := marked.Int64(); !ok {
-		t.Error("the marked value is no integer of 64 bits")
+		t.Error("the marked value is not an integer of 64 bits")
 	}
 	for v, want := range map[float64]bool{1<<53 - 1: true, 1 << 53: false, -(1<<53 - 1): true, 1.5: false} {
 		if _, ok := Double(v).Integer(); ok != want {
@@ -118,6 +118,6 @@ func TestDouble(t *testing.T) {
 		}
 	}
 	if _, ok := plain.Integer(); !ok {
-		t.Error("2^53 is no integer")
+		t.Error("2^53 is not an integer")
 	}
 }

@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var syntax *SyntaxError
 			if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(data) {
-				t.Fatalf("error %v without a good offset", err)
+				t.Fatalf("error %v has an invalid offset", err)
 			}
 			stricter := strings.Contains(syntax.Message, "nested") || strings.Contains(syntax.Message, "too large")
 			if valid && !stricter {
