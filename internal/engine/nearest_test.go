@@ -51,7 +51,7 @@ func TestSearchesReadTheirIndexes(t *testing.T) {
 		most            int64  // documents read
 		explained       string
 	}{
-		{"SELECT TOP 10 c.id, %[1]s AS d FROM c ORDER BY %[1]s", "SELECT TOP 10 c.id, %[1]s AS d FROM c ORDER BY %[2]s", 40, "or find nearest to a vector at /v by euclidean, among 50 guesses\n"},
+		{"SELECT TOP 10 c.id, %[1]s AS d FROM c ORDER BY %[1]s", "SELECT TOP 10 c.id, %[1]s AS d FROM c ORDER BY %[2]s", 40, "or find nearest to a vector at /v by euclidean, among 50 approximate matches\n"},
 		{"SELECT VALUE c.id FROM c WHERE c.n = 3 ORDER BY %[1]s OFFSET 2 LIMIT 5", "SELECT VALUE c.id FROM c WHERE c.n = 3 ORDER BY %[2]s OFFSET 2 LIMIT 5", 28, "or find nearest"},
 		{"SELECT TOP 10 VALUE c.id FROM c WHERE c.n * 2 = 6 ORDER BY %[1]s", "SELECT TOP 10 VALUE c.id FROM c WHERE c.n * 2 = 6 ORDER BY %[2]s", 1000, "or find nearest"},
 		{`SELECT TOP 10 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.text, "boat")`, "", 50, "or read alone documents with a word\n"},

@@ -10,7 +10,7 @@ import (
 
 // access converts a predicate to an index expression. A predicate that the index cannot
 // answer becomes the expression of all documents. exact reports that, if the leaves of
-// the expression are exact, it selects only documents that pass the filter.
+// the expression are exact, it selects exactly the documents that pass the filter.
 func (p predicate) access(x *index.Index) (e index.Expr, exact bool) {
 	switch p.op {
 	case opTrue:
@@ -118,7 +118,7 @@ func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) 
 	if len(elements) == 0 {
 		return nil, p.args
 	}
-	told := map[int]bool{} // the indexes in p.args that a tuple answers
+	answered := map[int]bool{} // the indexes in p.args that a tuple answers
 	for _, element := range elements {
 		list := places[element]
 		for range tuplesMax {
@@ -128,13 +128,13 @@ func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) 
 			}
 			args = append(args, index.Expr{Op: index.Leaf, Span: span})
 			for _, at := range used {
-				told[at] = true
+				answered[at] = true
 			}
-			list = slices.DeleteFunc(list, func(at int) bool { return told[at] })
+			list = slices.DeleteFunc(list, func(at int) bool { return answered[at] })
 		}
 	}
 	for i, arg := range p.args {
-		if !told[i] {
+		if !answered[i] {
 			rest = append(rest, arg)
 		}
 	}

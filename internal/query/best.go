@@ -119,7 +119,7 @@ func (r *run) latest(ctx context.Context, src Source, from *rowHeap, candidates 
 		if seen++; h.full() || seen > most {
 			return false
 		}
-		r.turn(c)
+		r.setCurrent(c)
 		r.distinct(keep)
 		return !h.full()
 	})

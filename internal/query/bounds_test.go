@@ -109,8 +109,8 @@ func TestMemoryOfWaitingValues(t *testing.T) {
 	t.Parallel()
 	const size, memory = 1 << 13, 64 << 13
 	within := func(n int, text, innermost string) string {
-		before, behind, _ := strings.Cut(text, "#")
-		return strings.Repeat(before, n) + innermost + strings.Repeat(behind, n)
+		before, after, _ := strings.Cut(text, "#")
+		return strings.Repeat(before, n) + innermost + strings.Repeat(after, n)
 	}
 	numbered := func(n int, text, innermost string) string {
 		for i := range n {

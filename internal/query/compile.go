@@ -337,7 +337,7 @@ func (c *compiler) node(x sql.Expr) code {
 	case *sql.Subquery:
 		return c.subquery(x)
 	}
-	panic("query: expression passed the analysis and has no code")
+	panic("query: no code for an expression that passed the analysis")
 }
 
 // one and two compile functions of values.

@@ -46,10 +46,10 @@ func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
 	d := &Computed{names: map[string]int{}}
 	for i, p := range list {
 		if _, seen := d.names[p.Name]; seen {
-			return nil, refuseComputed(p.Name, "its name is given more than once")
+			return nil, refuseComputed(p.Name, "its name occurs more than once")
 		}
 		if p.Name == "" || p.Name == "id" || systemProperty(p.Name) {
-			return nil, refuseComputed(p.Name, "its name belongs to the system")
+			return nil, refuseComputed(p.Name, "its name is that of a system property")
 		}
 		d.names[p.Name] = i
 	}
@@ -104,17 +104,17 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 func notComputable(q *sql.Select) string {
 	switch {
 	case q.Value == nil:
-		return "its query has to be SELECT VALUE of an expression"
+		return "its query must be SELECT VALUE of an expression"
 	case q.From == nil:
 		return "its query has no FROM clause"
 	case len(q.From.Inputs) != 1:
 		return "its query has a JOIN"
 	case q.Distinct, q.Top != nil, q.Where != nil, len(q.GroupBy) > 0, len(q.OrderBy) > 0, q.Offset != nil:
-		return "its query may have no clause but SELECT VALUE and FROM"
+		return "its query may have only the clauses SELECT VALUE and FROM"
 	}
 	in := &q.From.Inputs[0]
 	if _, whole := in.Collection.(*sql.Ident); !whole || in.In {
-		return "its query has to be FROM the document as a whole"
+		return "its query must be FROM the whole document"
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func refusesCall(x *sql.CallExpr) string {
 	case f.aggregate:
 		return "it has an aggregate"
 	case f.volatile:
-		return "the result of " + f.name + " changes"
+		return "the result of " + f.name + " varies"
 	case strings.HasPrefix(name, "ST_"):
 		return "it calls the spatial function " + f.name
 	}

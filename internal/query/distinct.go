@@ -29,7 +29,7 @@ type uniqueRows struct {
 func parseRow(text string) (value.Value, error) {
 	v, err := value.ParseDeep(text)
 	if syntax := new(value.SyntaxError); errors.As(err, &syntax) && syntax.Deep {
-		return value.Undefined(), status.BadRequest("A row that the query makes has %s.", syntax.Message)
+		return value.Undefined(), status.BadRequest("A row of the query contains %s.", syntax.Message)
 	}
 	if err != nil {
 		return value.Undefined(), fmt.Errorf("not JSON: %w", err)

@@ -154,7 +154,7 @@ func (e *env) step() bool {
 	e.steps++
 	if e.steps%stepsCheck == 0 {
 		if e.steps > stepsMax {
-			e.fail(status.BadRequest("The query makes more than %d rows of one document before they are filtered. Join fewer arrays, or filter their elements in subqueries.", stepsMax))
+			e.fail(status.BadRequest("The query produces more than %d rows from one document before it filters them. Join fewer arrays, or filter their elements in subqueries.", stepsMax))
 		}
 		e.check()
 	}
@@ -183,7 +183,7 @@ const (
 	longText = 1 << 10 // bytes of a text from which reading it counts as work
 )
 
-var errFold = errors.New("the constant takes long to compute")
+var errFold = errors.New("the constant takes too long to compute")
 
 // work counts n units of work, each for an element or a few bytes, and reports whether
 // to continue.

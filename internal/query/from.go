@@ -185,8 +185,8 @@ func (l *loop) each(e *env, row func() bool) bool {
 	}
 	next := row
 	for i := len(l.inputs) - 1; i >= 0; i-- {
-		in, behind := &l.inputs[i], next
-		next = func() bool { return in.each(e, behind) }
+		in, following := &l.inputs[i], next
+		next = func() bool { return in.each(e, following) }
 	}
 	return next() && e.err == nil
 }

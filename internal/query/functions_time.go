@@ -355,8 +355,8 @@ func dateTimeFromParts(_ *env, args []value.Value) value.Value {
 }
 
 // dateTimeBin rounds down to a multiple of a span, counted from an origin. If the time
-// equals the origin, the result is the text of the origin. As in the service, a fraction of
-// nanoseconds is dropped, an integer span wraps around at the end of 64 bits, and the
+// equals the origin, the result is the text of the origin. As in the service, a fraction
+// of nanoseconds is dropped, an integer span wraps around at the end of 64 bits, and the
 // multiple of any other one is computed in floating point.
 func dateTimeBin(_ *env, args []value.Value) value.Value {
 	t, ok := parseDateTime(args[0])

@@ -172,7 +172,7 @@ func (g *grouping) appendKey(dst []byte, e *env) []byte {
 			dst = value.AppendKey(dst, v)
 		}
 		if k.invert {
-			turn(dst[at:])
+			invert(dst[at:])
 		}
 	}
 	return g.short(dst, start)
@@ -329,7 +329,7 @@ func (s *groupSet) scan(ctx context.Context, src Source) error {
 	need := Need{Access: r.plan.accessing, Unordered: !s.g.listing, Bare: r.plan.bare}
 	add := func(int) bool { return s.add(1) }
 	return r.candidates(ctx, src, need, func(c Candidate) bool {
-		r.turn(c)
+		r.setCurrent(c)
 		r.each(add)
 		return true
 	})

@@ -328,7 +328,7 @@ func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done boo
 			continue
 		}
 		if l.ordered && s.complete(t.Term) {
-			if _, told := l.order.Group(t.Term); told || !s.g.sorted {
+			if _, known := l.order.Group(t.Term); known || !s.g.sorted {
 				break
 			}
 		}
@@ -394,7 +394,7 @@ func (s *groupSet) unclear(ctx context.Context, src Source, l *lookup, terms []i
 	var term []byte
 	take := func(int) bool { return s.take(l, 1) }
 	err = r.candidates(ctx, src, need, func(c Candidate) bool {
-		r.turn(c)
+		r.setCurrent(c)
 		term = appendTerm(append(term[:0], id...), r.env.at(l.slot))
 		if known[index.Term(term)] {
 			r.each(take)

@@ -76,7 +76,7 @@ func (s *groupSet) documents(ctx context.Context, src Source, l *lookup) (done b
 	r := s.run
 	take := func(int) bool { return s.take(l, 1) }
 	err = r.candidates(ctx, src, Need{Access: l.access, Unordered: true, Bare: r.plan.bare}, func(c Candidate) bool {
-		r.turn(c)
+		r.setCurrent(c)
 		r.each(take)
 		return true
 	})

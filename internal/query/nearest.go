@@ -133,7 +133,7 @@ func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowH
 			abandoned = true
 			return false
 		}
-		r.turn(c)
+		r.setCurrent(c)
 		r.distinct(keep)
 		return !h.full() || r.page.Stats.Matched-before < passing
 	})
@@ -189,5 +189,5 @@ func (n *vectorOrder) explain(bound int64) *Step {
 		return on("or find nearest", detail+", exactly")
 	}
 	list := n.multiplier * bound
-	return on("or find nearest", detail+", among "+strconv.FormatInt(list, 10)+" guesses")
+	return on("or find nearest", detail+", among "+strconv.FormatInt(list, 10)+" approximate matches")
 }

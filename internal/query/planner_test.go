@@ -283,7 +283,7 @@ func withoutDefaults(v value.Value) value.Value {
 		var members []value.Member
 		for _, m := range v.Members() {
 			one := withoutDefaults(m.Value)
-			if says(one) || m.Name == "dCountInfo" && one.Kind() == value.KindObject {
+			if hasEffect(one) || m.Name == "dCountInfo" && one.Kind() == value.KindObject {
 				members = append(members, value.Member{Name: m.Name, Value: one})
 			}
 		}
@@ -292,8 +292,8 @@ func withoutDefaults(v value.Value) value.Value {
 	return v
 }
 
-// says reports whether a member of a plan differs from its default.
-func says(v value.Value) bool {
+// hasEffect reports whether a member of a plan differs from its default.
+func hasEffect(v value.Value) bool {
 	switch v.Kind() {
 	case value.KindNull:
 		return false

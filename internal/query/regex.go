@@ -45,7 +45,7 @@ const regexSizeMax = 100_000
 var errPattern = errors.New("invalid regular expression")
 
 func regexTooLarge() error {
-	return status.BadRequest("The regular expressions of the query are too large. All together, or one that is not constant, they can have %d characters and instructions; a repetition counts as often as it repeats at most.", regexSizeMax)
+	return status.BadRequest("The regular expressions of the query are too large. All constant ones together, and each other one, may have at most %d characters and instructions. A repetition counts as often as it may repeat.", regexSizeMax)
 }
 
 // regexes are the constant regular expressions of a plan.

@@ -115,7 +115,7 @@ func (p *Plan) Start(r *Resume, container resource.RID) (*Start, error) {
 		from := len(s.key)
 		s.key = append(s.key, r.keys[i]...)
 		if k.invert {
-			turn(s.key[from:])
+			invert(s.key[from:])
 		}
 	}
 	// The row before the first one, in the direction of the order.

@@ -178,7 +178,7 @@ const (
 func (p *Plan) Run(ctx context.Context, src Source, b Budget) (Page, error) {
 	switch {
 	case p.query.Rank:
-		return Page{}, errors.New("a query with ORDER BY RANK runs as the queries of its components: see Plan.Hybrid")
+		return Page{}, errors.New("a query with ORDER BY RANK must be run through Plan.Hybrid")
 	case p.inner != nil:
 		return p.inner.Run(ctx, src, b)
 	}
@@ -362,13 +362,13 @@ func (r *run) documents(ctx context.Context, list iter.Seq2[Candidate, error], l
 // reading is the iteration over a list of documents. It is part of the run, so that
 // the loop does not allocate.
 type reading struct {
-	run   *run
-	ctx   context.Context
-	look  func(c Candidate) bool
-	n     int   // documents read
-	told  int   // of them, those reported to the reader of the budget
-	bytes int   // of them, since the last check of the context
-	err   error // of the source, or of the evaluation
+	run      *run
+	ctx      context.Context
+	look     func(c Candidate) bool
+	n        int   // documents read
+	reported int   // of them, those reported to the reader of the budget
+	bytes    int   // of them, since the last check of the context
+	err      error // of the source, or of the evaluation
 
 	offer func(c Candidate, err error) bool // candidate, allocated once
 }
@@ -379,8 +379,8 @@ func (l *reading) candidate(c Candidate, err error) bool {
 		l.bytes = 0
 		err = pacing.Check(l.ctx)
 		if reader := l.run.budget.Read; reader != nil {
-			reader.Read(l.n - l.told)
-			l.told = l.n
+			reader.Read(l.n - l.reported)
+			l.reported = l.n
 		}
 	}
 	if err != nil {
@@ -404,8 +404,8 @@ func (l *reading) candidate(c Candidate, err error) bool {
 	return more && l.err == nil
 }
 
-// turn makes c the current document and counts it.
-func (r *run) turn(c Candidate) {
+// setCurrent makes c the current document and counts it.
+func (r *run) setCurrent(c Candidate) {
 	s := &r.page.Stats
 	s.Retrieved++
 	s.RetrievedBytes += int64(len(c.Body))
@@ -529,7 +529,7 @@ func (l *numberedRows) document(c Candidate) bool {
 	}
 	l.looked++
 	before, rows, calls := l.page.Stats, len(l.page.Rows), l.env.calls
-	l.turn(c)
+	l.setCurrent(c)
 	l.each(l.add)
 	if l.rest && len(l.page.Rows) == rows {
 		l.page.Stats, l.env.calls = before, calls // the next page reads it again and counts it

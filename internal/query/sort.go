@@ -36,22 +36,22 @@ type orderKey struct {
 	invert bool // its direction differs from that of the first
 }
 
-// appendKey appends the order key of the current row: the keys of the values (see
-// value.AppendOrderKey), concatenated, with all bits inverted for keys of the other direction. No key is a
-// prefix of another one.
+// appendKey appends the order key of the current row: the concatenated keys of the
+// values (see value.AppendOrderKey). Keys of the other direction have all bits inverted.
+// No key is a prefix of another one.
 func (o *ordering) appendKey(dst []byte, e *env) []byte {
 	for _, k := range o.keys {
 		start := len(dst)
 		dst = value.AppendOrderKey(dst, k.eval(e))
 		if k.invert {
-			turn(dst[start:])
+			invert(dst[start:])
 		}
 	}
 	return dst
 }
 
-// turn inverts all bits, which reverses the order of the bytes.
-func turn(b []byte) {
+// invert inverts all bits, which reverses the order of the bytes.
+func invert(b []byte) {
 	for i := range b {
 		b[i] = ^b[i]
 	}
@@ -138,7 +138,7 @@ func (r *run) collect(ctx context.Context, src Source, access index.Expr) (*rowH
 	h := r.newHeap()
 	keep := func(row int) bool { return r.keep(h, row) }
 	return h, r.candidates(ctx, src, Need{Access: access, Bare: r.plan.bare}, func(c Candidate) bool {
-		r.turn(c)
+		r.setCurrent(c)
 		r.distinct(keep)
 		return true
 	})
@@ -238,7 +238,7 @@ func (r *run) probe(ctx context.Context, src Source) error {
 		if c.Number != at.Number {
 			return false
 		}
-		r.turn(c)
+		r.setCurrent(c)
 		r.keys(func(key []byte) bool {
 			if !bytes.Equal(cutKey(key), at.Key) {
 				return true

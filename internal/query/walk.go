@@ -33,15 +33,15 @@ func indexOrderOf(ix *index.Index, keys []index.SortKey, where predicate, access
 		o.Span.Low, o.Span.High = max(o.Span.Low, low), min(o.Span.High, high)
 	}
 	o.access = joined(index.And, slices.DeleteFunc(slices.Clone(leavesAnd(access)), func(part index.Expr) bool {
-		return o.says(part, keys, where)
+		return o.satisfies(part, keys, where)
 	}), index.All)
 	return o, true
 }
 
-// says reports whether all documents of the walk satisfy a part of the access. For a
-// part that is about the first key alone, it restricts the walk to the documents of
+// satisfies reports whether all documents of the walk satisfy a part of the access. For
+// a part that is about the first key alone, it restricts the walk to the documents of
 // that part.
-func (o *indexOrder) says(part index.Expr, keys []index.SortKey, where predicate) bool {
+func (o *indexOrder) satisfies(part index.Expr, keys []index.SortKey, where predicate) bool {
 	path, key := part.Span.Path, keys[0].Path
 	switch {
 	case part.Op == index.Or:
@@ -403,7 +403,7 @@ func (w *orderWalk) document(c Candidate) bool {
 			w.heap.rowsMax = most - len(r.page.Rows)
 		}
 	}
-	r.turn(c)
+	r.setCurrent(c)
 	if w.heap != nil {
 		r.distinct(func(row int) bool { return r.keep(w.heap, row) })
 	} else {

@@ -179,8 +179,8 @@ func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
 // partition key definition and the unique keys must not change; a missing kind,
 // version or unique key policy counts as unchanged. Entries of the vector and
 // full-text policies and vector indexes may be added and removed but not
-// changed, and a new computed property must not have the name of a property that
-// the old policy has a path of. Errors are status 400.
+// changed, and a new computed property must not have the name of a property with
+// a path in the old policy. Errors are status 400.
 func (c Container) Replace(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {

@@ -332,7 +332,7 @@ func (p *IndexingPolicy) allows(next IndexingPolicy) error {
 	for _, c := range next.Computed {
 		fresh := !slices.ContainsFunc(p.Computed, func(before ComputedProperty) bool { return before.Name == c.Name })
 		if fresh && p.mentions(c.Name) {
-			return status.BadRequest("The computed property '%s' has the name of a property that the indexing policy has a path of. Remove the path first, or choose another name.", clip(c.Name))
+			return status.BadRequest("The computed property '%s' has the name of a property with a path in the indexing policy. Remove the path first, or choose another name.", clip(c.Name))
 		}
 	}
 	return nil

@@ -150,7 +150,7 @@ func ParseRoleDefinition(id string, properties value.Value, account string) (Rol
 		return r, status.BadRequest("The property 'roleName' must be a name of 1 to %d bytes.", NameCharsMax)
 	}
 	if kind := properties.Get("type"); kind.IsDefined() && !strings.EqualFold(kind.Text(), "CustomRole") {
-		return r, status.BadRequest("The type of a role that is written must be CustomRole.")
+		return r, status.BadRequest("The type of a role definition must be CustomRole.")
 	}
 	for _, scope := range properties.Get("assignableScopes").Items() {
 		if _, err := ParseScope(scope.Text(), account); err != nil {
@@ -160,7 +160,7 @@ func ParseRoleDefinition(id string, properties value.Value, account string) (Rol
 	}
 	for _, permission := range properties.Get("permissions").Items() {
 		if len(permission.Get("notDataActions").Items()) > 0 {
-			return r, status.BadRequest("The property 'notDataActions' is not supported: what is not among the data actions is not allowed.")
+			return r, status.BadRequest("The property 'notDataActions' is not supported: an action that is not in 'dataActions' is not allowed.")
 		}
 		var names []string
 		for _, action := range permission.Get("dataActions").Items() {

@@ -174,7 +174,7 @@ func parsePreviousImages(policy value.Value) (replaced bool, err error) {
 	features := policy.Get("supportedFeatures")
 	for _, v := range []value.Value{policy, features, features.Get(feature)} {
 		if !isNull(v) && v.Kind() != value.KindObject {
-			return false, status.BadRequest("The property '%s' has %s where an object must be.", name, nameOf(v.Kind()))
+			return false, status.BadRequest("The property '%s' contains %s. It must contain objects.", name, nameOf(v.Kind()))
 		}
 	}
 	for _, m := range features.Members() {

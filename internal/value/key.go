@@ -42,7 +42,7 @@ const cutSize = 8
 const keyDepthMax = 1024
 
 // ErrKeyCut is returned by [DecodeKey] for a key that [AppendKeyLimit] cut.
-var ErrKeyCut = errors.New("key holds a cut string")
+var ErrKeyCut = errors.New("key contains a truncated string")
 
 // AppendKey appends the key of v. Keys compare byte by byte as [Compare] orders
 // values. No key is a prefix of another, so keys can be concatenated. Equal
