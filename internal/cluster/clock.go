@@ -235,7 +235,7 @@ func (c *Clock) ahead(s *clockState, by time.Duration, even time.Time) {
 	s.since = even
 	c.bound(s)
 	c.warned = 0
-	c.cfg.Logger.Warn("clock has jumped ahead", "by", by.String(), "clock", clock(s.wall.Add(by)), "says", s.says(c))
+	c.cfg.Logger.Warn("clock has jumped ahead", "by", by.String(), "clock", clock(s.wall.Add(by)), "says", s.trouble(c))
 }
 
 // back records a jump back.
@@ -271,7 +271,7 @@ func (c *Clock) steady(s *clockState, even time.Time) {
 	}
 	if at := even.Sub(s.since); c.warned == 0 || at >= c.warned+again {
 		c.warned = at
-		c.cfg.Logger.Warn("clock is in doubt", "says", s.says(c))
+		c.cfg.Logger.Warn("clock is in doubt", "says", s.trouble(c))
 	}
 }
 
@@ -344,7 +344,7 @@ func (c *Clock) Status() ClockStatus {
 	now, s := c.read()
 	st := ClockStatus{
 		Clock: now, Writes: now.Add(-s.writes), Certain: now.Add(-s.certain), Removal: now.Add(-s.removal),
-		Doubt: s.removal, Accepted: !s.doubt(), Trouble: s.says(c),
+		Doubt: s.removal, Accepted: !s.doubt(), Trouble: s.trouble(c),
 	}
 	if known := c.known.Load(); known > 0 {
 		st.Behind = c.Ahead(time.Unix(0, known).Unix())
@@ -355,8 +355,9 @@ func (c *Clock) Status() ClockStatus {
 	return st
 }
 
-// says returns a sentence on what a doubt delays and what ends it; empty without a doubt.
-func (s *clockState) says(c *Clock) string {
+// trouble returns a sentence on what a doubt delays and what ends it; empty without a
+// doubt.
+func (s *clockState) trouble(c *Clock) string {
 	switch {
 	case s.writes > 0:
 		return fmt.Sprintf("The clock has jumped ahead by %s, which is more than %s (--clock-ahead): writes do not follow the jump, and nothing expires because of it. Set the clock right; or, if it is right, accept it with POST /clock/accept on the admin port or restart the server.", s.certain.Round(time.Second), max(0, c.cfg.Ahead))
