@@ -524,11 +524,11 @@ func TestGuidance(t *testing.T) {
 	}
 	page := string(text)
 	for statement, phrase := range map[string]string{
-		"S151": "when server-side partitioning came with REST API version 2015-12-16",
+		"S151": "when REST API version 2015-12-16 added server-side partitioning",
 		"S165": "one container; the server hashes",
-		"S153": "those of .NET, Node.js and Java, and Python had like ones",
-		"S186": "both answer alike (`TestServerOrClient`)",
-		"S187": "One container is the right answer most of the time",
+		"S153": "those of .NET, Node.js and Java; Python had similar ones",
+		"S186": "both give the same answers (`TestServerOrClient`)",
+		"S187": "One container is usually the right choice",
 	} {
 		if !strings.Contains(page, phrase) {
 			t.Errorf("%s: docs/resolver.md does not say %q", statement, phrase)

@@ -411,12 +411,10 @@ var tokenPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|@?[\p
 // shrunkMax is the number of kinds of differences whose examples are shortened.
 const shrunkMax = 12
 
-// TestPlanner asks the service's planner random queries and compares its answers with
-// those of Decan. DECAN_PLANNER is the number of queries and DECAN_PLANNER_SEED where
-// they begin; without the former the test does nothing. It writes the shortest example
-// of each kind of difference in the form of testdata/vectors.
-func TestPlanner(t *testing.T) {
-	total, _ := strconv.Atoi(os.Getenv("DECAN_PLANNER"))
+// plannerJob returns the number of inputs of a test that asks the service's planner, and
+// the seed of the first. It skips the test if the number is not set.
+func plannerJob(t *testing.T) (total int, seed uint64) {
+	total, _ = strconv.Atoi(os.Getenv("DECAN_PLANNER"))
 	if total == 0 {
 		t.Skip("DECAN_PLANNER is not set")
 	}
@@ -425,6 +423,15 @@ func TestPlanner(t *testing.T) {
 		seed = rand.Uint64N(1 << 32)
 	}
 	t.Logf("DECAN_PLANNER_SEED=%d", seed)
+	return total, seed
+}
+
+// TestPlanner asks the service's planner random queries and compares its answers with
+// those of Decan. DECAN_PLANNER is the number of queries and DECAN_PLANNER_SEED where
+// they begin; without the former the test does nothing. It writes the shortest example
+// of each kind of difference in the form of testdata/vectors.
+func TestPlanner(t *testing.T) {
+	total, seed := plannerJob(t)
 	j := newJudge(t)
 	found, documented := map[string]*difference{}, map[string]int{}
 	failed := 0

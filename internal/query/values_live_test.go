@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,15 +18,7 @@ import (
 // writes the shortest examples of each kind of difference in the form of
 // testdata/vectors.
 func TestPlannerValues(t *testing.T) {
-	total, _ := strconv.Atoi(os.Getenv("DECAN_PLANNER"))
-	if total == 0 {
-		t.Skip("DECAN_PLANNER is not set")
-	}
-	seed, err := strconv.ParseUint(os.Getenv("DECAN_PLANNER_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64N(1 << 32)
-	}
-	t.Logf("DECAN_PLANNER_SEED=%d", seed)
+	total, seed := plannerJob(t)
 	j := newJudge(t)
 	found := map[string][]valueDifference{}
 	answered, same, digits, documented, differences := 0, 0, 0, 0, 0

@@ -19,7 +19,7 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Cross, req.Former = r.flag(headerCrossPartition), r.keepsRanges()
+	req.Cross, req.Former = r.flag(headerCrossPartition), r.fromJSOrPython()
 	switch mode := r.header(headerDecanCross); {
 	case strings.EqualFold(mode, "full"):
 		req.Cross, req.Full = true, true
@@ -58,16 +58,6 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 		answer.set(headerIndexes, base64.StdEncoding.EncodeToString([]byte(indexUseV1(page.Indexes).JSON())))
 	}
 	return answer, nil
-}
-
-// keepsRanges reports whether the request comes from an SDK that does not continue a
-// query correctly after 410/1002: the JavaScript one asks for the same partition again,
-// without end, and the Python one begins the partition again or fails. For these, the
-// partitions that have replaced the one that they name answer, in its name: an unknown
-// id in the answer makes the Python one list the partitions, and then begin again.
-func (r *request) keepsRanges() bool {
-	agent := r.header(headerUserAgent)
-	return strings.Contains(agent, "azure-cosmos-js/") || strings.Contains(agent, "azsdk-python-cosmos")
 }
 
 // explain reports whether the client asks how its query runs.

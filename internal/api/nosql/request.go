@@ -271,7 +271,7 @@ func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 func (r *request) options() (engine.Options, error) {
 	opts := engine.Options{
 		Session:     r.header(headerGivenSession),
-		SessionList: readsSessionList(r.header(headerUserAgent)),
+		SessionList: r.fromJSOrPython(),
 		Consistency: r.header(headerConsistency),
 		IntendedRID: r.header(headerIntendedRID),
 	}
@@ -300,11 +300,19 @@ func (r *request) options() (engine.Options, error) {
 	return opts, nil
 }
 
-// readsSessionList reports whether a client reads a session token that is a list. The
-// SDKs of JavaScript and Python do. Those of .NET and Java take it for one token with a
-// wrong LSN, and are refused with 404/1002 from then on.
-func readsSessionList(userAgent string) bool {
-	return strings.Contains(userAgent, "azure-cosmos-js/") || strings.Contains(userAgent, "azsdk-python-cosmos")
+// fromJSOrPython reports whether the request comes from the JavaScript or the Python SDK, which
+// differ from the others in two ways:
+//
+//   - They read a session token that is a list. The SDKs of .NET and Java take a list for
+//     one token with a wrong LSN, and are refused with 404/1002 from then on.
+//   - They do not continue a query correctly after 410/1002: the JavaScript one asks for
+//     the same partition again, without end, and the Python one begins the partition again
+//     or fails. For these, the partitions that have replaced the one that they name
+//     answer, in its name: an unknown id in the answer makes the Python one list the
+//     partitions, and then begin again.
+func (r *request) fromJSOrPython() bool {
+	agent := r.header(headerUserAgent)
+	return strings.Contains(agent, "azure-cosmos-js/") || strings.Contains(agent, "azsdk-python-cosmos")
 }
 
 // spender returns who spends the throughput of the request.
