@@ -55,7 +55,7 @@ test("a token that reads", async () => {
   assert.deepEqual(resources.sort(), ["1", "2"]);
   await refused(own.items.create({ id: "9", tenant: "t1", user: "u1" }));
   await refused(own.delete());
-  assert.equal((await user.permission("read").read()).resource.permissionMode, "Read");
+  assert.equal((await user.permission("read").read()).resource.permissionMode, PermissionMode.Read); // as sent, in lower case
   await user.permission("read").delete();
   await refused(own.item("1", ["t1", "u1"]).read());
 });
