@@ -63,8 +63,7 @@ func (h *handler) readContainer(r *request) (*response, error) {
 func (h *handler) replaceContainer(r *request) (*response, error) {
 	req := r.containerRequest()
 	var err error
-	// The headers for the throughput of a new container have no effect here, as in
-	// the service.
+	// The SDKs document the headers for throughput as valid for a creation only.
 	req.Body, _, err = r.definition(h.limits.BodyBytes)
 	if err != nil {
 		return nil, err
