@@ -9,7 +9,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Change is one step from a version to the next: CreateDatabase, DeleteDatabase,
+// Change is one step from a version to the next: CreateDatabase, ReplaceDatabase, DeleteDatabase,
 // CreateContainer, ReplaceContainer, DeleteContainer, PutThroughput, PlanSplit,
 // FinishSplit, DropSplit, and the changes of merges, scripts, users, permissions,
 // roles and account keys in the files of these names.
@@ -38,6 +38,32 @@ func (c CreateDatabase) apply(d *draft) error {
 		return err
 	}
 	return d.putOffer(c.Throughput, database.RID)
+}
+
+// ReplaceDatabase stores a changed database: 404 if it does not exist, 412 if Expect is
+// not its etag.
+type ReplaceDatabase struct {
+	Database resource.Database // ETag and TS are set by the commit
+	Expect   resource.ETag     // of the version that the change was made from
+}
+
+func (c ReplaceDatabase) apply(d *draft) error {
+	old, ok := d.view.byRID[c.Database.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, old.ETag); err != nil {
+		return err
+	}
+	changed := c.Database
+	changed.ETag, changed.TS = d.etag(), d.now
+	containers := make(map[string]*Container, len(old.containers))
+	for id, container := range old.containers {
+		moved := *container
+		moved.Database = changed
+		containers[id], d.view.containers[moved.RID] = &moved, &moved
+	}
+	return d.putDatabase(changed, containers)
 }
 
 // DeleteDatabase removes a database with its containers and offers: 404 if it

@@ -201,7 +201,7 @@ func (b *builder) restate(text []byte, ahead, passed *layout.Indexing, complete 
 	if err != nil {
 		return err
 	}
-	k, err := ahead.KeysOfBody(d.Body, d.Directive)
+	k, err := ahead.KeysOfStored(&d)
 	if err != nil {
 		return err
 	}

@@ -296,13 +296,16 @@ func (x *Indexing) KeysOf(doc value.Value, body []byte, d Directive, look func()
 	return k, err
 }
 
-// KeysOfBody computes the keys of a stored body.
-func (x *Indexing) KeysOfBody(body []byte, d Directive) (AllKeys, error) {
-	doc, err := value.Parse(body)
+// KeysOfStored computes the keys of a stored document. An item of a table has none.
+func (x *Indexing) KeysOfStored(d *Document) (AllKeys, error) {
+	if d.Item {
+		return AllKeys{}, nil
+	}
+	doc, err := value.Parse(d.Body)
 	if err != nil {
 		return AllKeys{}, fmt.Errorf("%w: %w", ErrDocument, err)
 	}
-	return x.KeysOf(doc, body, d, nil)
+	return x.KeysOf(doc, d.Body, d.Directive, nil)
 }
 
 // TermsInUse returns the terms by which queries find a stored document, sorted.
