@@ -44,6 +44,7 @@ internal/partition/check: value partitionkey resource index storage partition/la
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
+internal/api/cql/frame:
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status
@@ -76,6 +77,8 @@ var libraries = map[string][]string{
 	"github.com/golang/geo":                 {"internal/geo"},
 	"github.com/blevesearch/snowballstem":   {"internal/text"},
 	"modernc.org/quickjs":                   {"internal/script"},
+	"github.com/klauspost/compress":         {"internal/api/cql/frame"},
+	"github.com/pierrec/lz4/v4":             {"internal/api/cql/frame"},
 	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/nosql", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":     nil,
