@@ -125,6 +125,9 @@ func (c CreateContainer) apply(d *draft) error {
 			return err
 		}
 	}
+	if err := d.bindPermissions(container); err != nil {
+		return err
+	}
 	return d.putOffer(c.Throughput, container.RID)
 }
 
