@@ -193,6 +193,37 @@ func (c DeleteContainer) apply(d *draft) error {
 	return d.deleteContainer(container)
 }
 
+// TruncateContainer replaces a container by another one of the same name, whose
+// partitions already exist as directories, and passes its offer on: 404 if it does not
+// exist, 412 if Expect is not its etag. The directories of the old one become leftovers.
+type TruncateContainer struct {
+	RID        resource.RID       // of the container that is replaced
+	Expect     resource.ETag      // its version
+	Container  resource.Container // RID from ReserveContainer; ETag and TS are set by the commit
+	Partitions []resource.Partition
+}
+
+func (c TruncateContainer) apply(d *draft) error {
+	old, ok := d.view.containers[c.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, old.ETag); err != nil {
+		return err
+	}
+	offer, own := d.view.offers[c.RID]
+	if err := d.deleteContainer(old); err != nil {
+		return err
+	}
+	create := CreateContainer{Container: c.Container, Partitions: c.Partitions}
+	if own {
+		passed := *offer
+		passed.RID, passed.Shares = "", nil
+		create.Throughput = &passed
+	}
+	return create.apply(d)
+}
+
 // PutThroughput changes the offer of a database or container: 404 if it has no
 // offer, 412 if Expect is not the offer's etag.
 type PutThroughput struct {

@@ -204,6 +204,12 @@ func (s *Slice) point() bool {
 // Point returns the slice of one item.
 func Point(item string) Slice { return Slice{From: item, To: item + "\x00"} }
 
+// EPKOf returns the EPK in the position of an item.
+func EPKOf(position []byte) (partitionkey.EPK, error) {
+	epk, _, _, err := storage.DecodeDocumentKey(position, layout.LevelBytes)
+	return partitionkey.EPK(epk), err
+}
+
 // Item is an item of a table. Its bytes are valid during the visit.
 type Item struct {
 	Position []byte // for ReadItems.After
