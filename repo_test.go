@@ -34,6 +34,7 @@ internal/index: value resource status geo text vector
 internal/query/sql: value status
 internal/table/cql:
 internal/query: value partitionkey resource status pacing index geo text vector query/sql
+internal/row:
 internal/script: value status
 internal/patch: value status query/sql
 internal/storage: status pacing

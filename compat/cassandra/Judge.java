@@ -1,0 +1,104 @@
+// Judge answers questions about values with Apache Cassandra's own classes, so
+// that tests of internal/row can compare with them. It reads one question per
+// line and prints one answer per line. Fields are separated by tabs; values are
+// hexadecimal, "-" is null and "" is the empty value; texts are hexadecimal
+// UTF-8. Answers begin with "= "; other lines are logs of Cassandra.
+//
+//	compare TYPE A B    -1, 0 or 1
+//	validate TYPE A     ok, or "error" and the message
+//	text TYPE A         the text of a cast to text
+//	literal TYPE A      the value as Cassandra prints it in CQL
+//	json TYPE A         the value in SELECT JSON
+//	parse TYPE TEXT     the value of a text, or "error" and the message
+//	fromjson TYPE TEXT  the value of a JSON text, or "error" and the message
+//	token A             the token of a routing key
+//
+// It defines the type pair (a int, b text) in the keyspace ks.
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.cql3.Json;
+import org.apache.cassandra.cql3.QueryOptions;
+import org.apache.cassandra.cql3.Term;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.CounterColumnType;
+import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.schema.CQLTypeParser;
+import org.apache.cassandra.schema.Types;
+import org.apache.cassandra.transport.ProtocolVersion;
+import org.apache.cassandra.utils.ByteBufferUtil;
+
+public class Judge {
+    private static final Map<String, AbstractType<?>> TYPES = new HashMap<>();
+    private static Types udts;
+
+    public static void main(String[] args) throws Exception {
+        DatabaseDescriptor.clientInitialization(false);
+        Types.RawBuilder builder = Types.rawBuilder("ks");
+        builder.add("pair", Arrays.asList("a", "b"), Arrays.asList("int", "text"));
+        udts = builder.build();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false, "UTF-8");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String answer;
+            try {
+                answer = answer(line.split("\t", -1));
+            } catch (Throwable e) {
+                answer = "error\t" + (e.getMessage() == null ? e.toString() : e.getMessage());
+            }
+            out.print("= " + answer.replace("\n", " ") + "\n");
+        }
+        out.flush();
+    }
+
+    private static String answer(String[] q) throws Exception {
+        if (q[0].equals("token")) {
+            return Murmur3Partitioner.instance.getToken(bytes(q[1])).getTokenValue().toString();
+        }
+        AbstractType<?> type = TYPES.computeIfAbsent(q[1], t -> CQLTypeParser.parse("ks", t, udts));
+        switch (q[0]) {
+            case "compare":
+                return Integer.toString(Integer.signum(type.compare(bytes(q[2]), bytes(q[3]))));
+            case "validate":
+                type.validate(bytes(q[2]));
+                return "ok";
+            case "text":
+                return "ok\t" + hex(ByteBufferUtil.bytes(type.getString(bytes(q[2]))));
+            case "literal":
+                return "ok\t" + hex(ByteBufferUtil.bytes(type.asCQL3Type().toCQLLiteral(bytes(q[2]), ProtocolVersion.V5)));
+            case "json":
+                return "ok\t" + hex(ByteBufferUtil.bytes(type.toJSONString(bytes(q[2]), ProtocolVersion.V5)));
+            case "parse":
+                return "ok\t" + hex((type instanceof CounterColumnType ? LongType.instance : type).fromString(text(q[2])));
+            case "fromjson":
+                Object parsed = Json.decodeJson(text(q[2]));
+                if (parsed == null) {
+                    return "ok\t-";
+                }
+                Term term = type.fromJSONObject(parsed);
+                return "ok\t" + hex(term.bindAndGet(QueryOptions.DEFAULT));
+            default:
+                throw new IllegalArgumentException("no such question: " + q[0]);
+        }
+    }
+
+    private static String text(String hex) throws Exception {
+        return new String(ByteBufferUtil.getArray(ByteBufferUtil.hexToBytes(hex)), StandardCharsets.UTF_8);
+    }
+
+    private static ByteBuffer bytes(String hex) {
+        return hex.equals("-") ? null : ByteBufferUtil.hexToBytes(hex);
+    }
+
+    private static String hex(ByteBuffer value) {
+        return value == null ? "-" : ByteBufferUtil.bytesToHex(value);
+    }
+}
