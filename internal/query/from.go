@@ -14,7 +14,9 @@ type scope struct {
 	outer  *scope
 	names  map[string]alias // nil before the first name
 	inputs []alias
-	sets   int            // of the analysis: the inputs, for SELECT *
+	set    bool           // of the analysis: the inputs so far can have several rows, or are the container
+	own    []int          // of the analysis: the different input sets, for SELECT *
+	refers bool           // of the analysis: the query contains a property
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
@@ -26,6 +28,8 @@ type alias struct {
 	found bool         // place is known
 	let   bool         // the name of a LET, whose value depends only on what its expression depends on
 	fixed *value.Value // of a LET: its constant value; nil if the value is not constant. local is unused
+	set   int          // of the analysis: the input set; inputs that are only names share it
+	bare  bool         // of the analysis: contains no property: the name of a LET, or a constant subquery
 }
 
 // lookup returns what a name means and the scope that defines it, or nil if none does.
@@ -43,19 +47,27 @@ func (s *scope) has(name string) bool {
 	return in != nil
 }
 
-// inputSets returns the number of inputs of the query and the outer ones.
+// inputSets returns the number of different input sets of the query and the outer ones.
 func (s *scope) inputSets() int {
-	n := 0
+	var all []int
 	for ; s != nil; s = s.outer {
-		n += s.sets
+		all = append(all, s.own...)
 	}
-	return n
+	slices.Sort(all)
+	return len(slices.Compact(all))
+}
+
+// addSet adds an input set that the query does not have yet.
+func (s *scope) addSet(set int) {
+	if !slices.Contains(s.own, set) {
+		s.own = append(s.own, set)
+	}
 }
 
 // with returns the scope inside a LET, for the analysis.
 func (s *scope) with(name string) *scope {
 	inner := &scope{outer: s}
-	inner.define(name, alias{let: true})
+	inner.define(name, alias{let: true, bare: true})
 	return inner
 }
 

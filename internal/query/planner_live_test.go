@@ -406,7 +406,7 @@ func (j *judge) shrink(t *testing.T, d *difference) {
 	}
 }
 
-var tokenPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|@?[\p{L}_][\p{L}_0-9]*|[0-9][0-9.eE]*|\S`)
+var tokenPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|@?[\p{L}_][\p{L}_0-9]*|[0-9][0-9.eE]*|\?\?|[<>!=]=|<>|>>>?|<<|\|\||\S`)
 
 // shrunkMax is the number of kinds of differences whose examples are shortened.
 const shrunkMax = 12
