@@ -15,6 +15,12 @@
 //     token of a partition.
 //   - [KeyColumn] encodes the values of clustering columns so that bytes order as
 //     the rows do: [EncodeKey], [DecodeKey], and [Span] for slices.
+//   - [Row] is a row of cells with timestamps, a static row, or the changes of a
+//     write. [Merge] unites two, whatever their order. [Row.Append] and [DecodeRow]
+//     convert it to bytes, and [Reader] reads the values of some columns from the
+//     bytes.
+//   - [Meta] has the deletions of a partition and of ranges of its rows;
+//     [Meta.Covering] is the one that covers a row.
 //
 // # Invariants
 //
@@ -23,6 +29,8 @@
 //     have one key.
 //   - The key of a column is never the beginning of another one, and a bound made
 //     by [After] equals no key.
+//   - Merge and [MergeMeta] are commutative, associative and idempotent, and a row
+//     has nothing that its own deletions cover.
 //
 // The package reads no clock and does no I/O: the caller passes the time. It
 // knows no schema, no statement and no partition.
