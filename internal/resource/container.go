@@ -92,6 +92,9 @@ func (c *Container) parseChangeable(body value.Value) error {
 	if c.Indexing, err = parseIndexing(body.Get("indexingPolicy"), with); err != nil {
 		return err
 	}
+	if err := c.Indexing.refuseSpatial(); err != nil {
+		return err
+	}
 	if c.DefaultTTL, err = parseTTL(body.Get("defaultTtl"), c.Indexing.Mode); err != nil {
 		return err
 	}
