@@ -33,6 +33,7 @@ internal/text:
 internal/index: value resource status geo text vector
 internal/query/sql: value status
 internal/table/cql:
+internal/table: partitionkey row table/cql
 internal/query: value partitionkey resource status pacing index geo text vector query/sql
 internal/row:
 internal/script: value status
@@ -216,7 +217,7 @@ func TestWireWords(t *testing.T) {
 	dirs := []string{
 		"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
 		"internal/geo", "internal/text", "internal/vector", "internal/pacing",
-		"internal/query", "internal/query/sql", "internal/table/cql", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/partition/scan", "internal/catalog",
+		"internal/query", "internal/query/sql", "internal/table", "internal/table/cql", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/partition/scan", "internal/catalog",
 		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob",
 	}
 	set := token.NewFileSet()
