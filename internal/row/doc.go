@@ -21,6 +21,9 @@
 //     bytes.
 //   - [Meta] has the deletions of a partition and of ranges of its rows;
 //     [Meta.Covering] is the one that covers a row.
+//   - [Mutation] is what one statement does to one row, made of the changes that
+//     [SetColumn], [AddElements] and others return, and [Condition] what it asks
+//     first. Both are data that cross wires; [Apply] and [Condition.Holds] do them.
 //
 // # Invariants
 //
@@ -34,4 +37,6 @@
 //
 // The package reads no clock and does no I/O: the caller passes the time. It
 // knows no schema, no statement and no partition.
+//
+// Page: docs/formats/rows.md.
 package row
