@@ -12,6 +12,8 @@
 //	parse TYPE TEXT     the value of a text, or "error" and the message
 //	fromjson TYPE TEXT  the value of a JSON text, or "error" and the message
 //	token A             the token of a routing key
+//	reconcile C D       the winner of two cells KIND:TIMESTAMP:TTL:SECOND:VALUE
+//	marker L M          the winner of two row markers TIMESTAMP:TTL:SECOND
 //
 // It defines the type pair (a int, b text) in the keyspace ks.
 
@@ -27,17 +29,24 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.Json;
 import org.apache.cassandra.cql3.QueryOptions;
 import org.apache.cassandra.cql3.Term;
+import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.BytesType;
 import org.apache.cassandra.db.marshal.CounterColumnType;
 import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.Cells;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.schema.CQLTypeParser;
+import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.Types;
 import org.apache.cassandra.transport.ProtocolVersion;
 import org.apache.cassandra.utils.ByteBufferUtil;
 
 public class Judge {
     private static final Map<String, AbstractType<?>> TYPES = new HashMap<>();
+    private static final ColumnMetadata COLUMN = ColumnMetadata.regularColumn("ks", "t", "v", BytesType.instance);
     private static Types udts;
 
     public static void main(String[] args) throws Exception {
@@ -62,6 +71,18 @@ public class Judge {
     private static String answer(String[] q) throws Exception {
         if (q[0].equals("token")) {
             return Murmur3Partitioner.instance.getToken(bytes(q[1])).getTokenValue().toString();
+        }
+        if (q[0].equals("reconcile")) {
+            Cell<?> winner = Cells.reconcile(cell(q[1]), cell(q[2]));
+            String kind = winner.isTombstone() ? "tombstone" : winner.isExpiring() ? "expiring" : "live";
+            return kind + ":" + winner.timestamp() + ":" + winner.ttl() + ":" + second(winner.localDeletionTime()) + ":"
+                    + hex(winner.buffer());
+        }
+        if (q[0].equals("marker")) {
+            LivenessInfo a = marker(q[1]);
+            LivenessInfo b = marker(q[2]);
+            LivenessInfo winner = a.supersedes(b) ? a : b;
+            return winner.timestamp() + ":" + winner.ttl() + ":" + second(winner.localExpirationTime());
         }
         AbstractType<?> type = TYPES.computeIfAbsent(q[1], t -> CQLTypeParser.parse("ks", t, udts));
         switch (q[0]) {
@@ -88,6 +109,31 @@ public class Judge {
             default:
                 throw new IllegalArgumentException("no such question: " + q[0]);
         }
+    }
+
+    private static int second(int time) {
+        return time == Integer.MAX_VALUE ? 0 : time;
+    }
+
+    private static Cell<?> cell(String text) {
+        String[] f = text.split(":", -1);
+        long timestamp = Long.parseLong(f[1]);
+        int second = Integer.parseInt(f[3]);
+        switch (f[0]) {
+            case "tombstone":
+                return BufferCell.tombstone(COLUMN, timestamp, second);
+            case "expiring":
+                return new BufferCell(COLUMN, timestamp, Integer.parseInt(f[2]), second, bytes(f[4]), null);
+            default:
+                return BufferCell.live(COLUMN, timestamp, bytes(f[4]));
+        }
+    }
+
+    private static LivenessInfo marker(String text) {
+        String[] f = text.split(":");
+        int ttl = Integer.parseInt(f[1]);
+        return LivenessInfo.withExpirationTime(
+                Long.parseLong(f[0]), ttl, ttl == 0 ? Integer.MAX_VALUE : Integer.parseInt(f[2]));
     }
 
     private static String text(String hex) throws Exception {

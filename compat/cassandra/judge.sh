@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares internal/row with Apache Cassandra's own classes on random values: order,
-# validation, texts, JSON and tokens. Needs Go, Java 11 or later and Maven. COUNT and
-# SEED are the arguments; RECORD=1 replaces the recorded answers in testdata.
+# validation, texts, JSON, tokens and which of two cells wins. Needs Go, Java 11 or
+# later and Maven. The arguments are the number of questions and the seed; RECORD=1
+# replaces the recorded answers in testdata.
 set -euo pipefail
 cd "$(dirname "$0")"
 work=$(mktemp -d)

@@ -166,55 +166,34 @@ func appendDecimalText(dst, v []byte) []byte {
 	return strconv.AppendInt(dst, exponent, 10)
 }
 
-// appendJavaFloat appends a float or double as Java prints it since JDK 19: the
-// shortest decimal with at least one digit after the point, with an exponent if
-// the number is less than 10^-3, or 10^7 or more.
+// appendJavaFloat appends a float or double as Java prints it: with at least one
+// digit after the point, and with an exponent if the number is less than 10^-3, or
+// 10^7 or more.
 func appendJavaFloat(dst []byte, f float64, bits int) []byte {
+	if math.Signbit(f) && f == f {
+		dst, f = append(dst, '-'), -f
+	}
 	switch {
 	case f != f:
 		return append(dst, "NaN"...)
 	case math.IsInf(f, 1):
 		return append(dst, "Infinity"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-Infinity"...)
 	case f == 0:
-		if math.Signbit(f) {
-			dst = append(dst, '-')
-		}
 		return append(dst, "0.0"...)
 	}
-	text := strconv.FormatFloat(f, 'e', -1, bits)
-	mantissa, exponentText, _ := strings.Cut(text, "e")
-	if !strings.Contains(mantissa, ".") {
-		// Of the decimals with two digits that denote the number, Java takes the
-		// nearest one.
-		two := strconv.FormatFloat(f, 'e', 1, bits)
-		if back, err := strconv.ParseFloat(two, bits); err == nil && back == f {
-			mantissa, exponentText, _ = strings.Cut(two, "e")
-		}
-	}
-	exponent, _ := strconv.Atoi(exponentText)
-	if mantissa[0] == '-' {
-		dst, mantissa = append(dst, '-'), mantissa[1:]
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	if fraction == "" {
-		fraction = "0"
-	}
-	if exponent < -3 || exponent >= 7 {
-		dst = append(append(append(dst, whole...), '.'), fraction...)
-		return strconv.AppendInt(append(dst, 'E'), int64(exponent), 10)
-	}
-	digits := whole + strings.TrimRight(fraction, "0")
-	if exponent < 0 {
-		dst = append(dst, "0."...)
-		for range -exponent - 1 {
+	digits, exponent := javaDigits(f, bits)
+	switch {
+	case exponent < -3 || exponent >= 7:
+		dst = append(append(dst, digits[0], '.'), digits[1:]...)
+		if len(digits) == 1 {
 			dst = append(dst, '0')
 		}
-		return append(dst, digits...)
+		return strconv.AppendInt(append(dst, 'E'), int64(exponent), 10)
+	case exponent < 0:
+		return append(append(dst, "0.000"[:1-exponent]...), digits...)
 	}
 	for len(digits) < exponent+2 {
-		digits += "0"
+		digits = append(digits, '0')
 	}
 	return append(append(append(dst, digits[:exponent+1]...), '.'), digits[exponent+1:]...)
 }

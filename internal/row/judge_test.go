@@ -110,6 +110,13 @@ func differs(question, got, want string) bool {
 	case strings.Contains(got, "The data cannot be deserialized as a "):
 		// Cassandra finds a negative number of elements later, with this text.
 		return true
+	case fields[0] == "validate" && strings.HasPrefix(got, "error\tNot enough bytes") && strings.HasPrefix(want, "error"):
+		// Cassandra reads beyond an inner value as far as the outer one has bytes,
+		// and finds another fault there.
+		return true
+	case strings.HasPrefix(want, "error\tFor input string: "):
+		// A number of a duration that has more than 64 bits.
+		return true
 	case strings.Contains(want, "Null value read when not allowed"):
 		// Validate has another sentence for a null inside a collection.
 		return true
@@ -124,18 +131,11 @@ func differs(question, got, want string) bool {
 		return true
 	case want == "error\tjava.lang.AssertionError" || strings.HasPrefix(want, "error\tCannot invoke"):
 		return true
-	case fields[0] != "compare" && isFloat(fields[1]) && strings.HasPrefix(want, "ok"):
-		// Decan prints the shortest decimal, as Java does since version 19.
-		return len(got) <= len(want) || strings.Contains(want, "39393939")
 	case strings.HasPrefix(want, "error\tError decoding JSON string: "):
 		// The parser's own words.
 		return true
 	}
 	return false
-}
-
-func isFloat(typeText string) bool {
-	return strings.Contains(typeText, "float") || strings.Contains(typeText, "double")
 }
 
 func unquotedLiteral(typeText string) bool {
@@ -162,6 +162,12 @@ func judgeAnswer(t *testing.T, question string) string {
 	}
 	if fields[0] == "token" {
 		return strconv.FormatInt(partitionkey.Token(value(1)), 10)
+	}
+	switch fields[0] {
+	case "reconcile":
+		return judgeReconcile(t, fields[1], fields[2])
+	case "marker":
+		return judgeMarker(t, fields[1], fields[2])
 	}
 	typ, err := ParseType(fields[1], resolveTest)
 	if err != nil {
@@ -203,6 +209,39 @@ func judgeAnswer(t *testing.T, question string) string {
 	return ""
 }
 
+// judgeReconcile returns the cell that wins.
+func judgeReconcile(t *testing.T, a, b string) string {
+	t.Helper()
+	rows := [2]Row{}
+	for i, text := range []string{a, b} {
+		fields := strings.Split(text, ":")
+		c := Cell{Column: 1, Kind: map[string]CellKind{"live": CellLive, "expiring": CellExpiring, "tombstone": CellTombstone}[fields[0]], Value: mustHex(t, fields[4])}
+		c.Timestamp, _ = strconv.ParseInt(fields[1], 10, 64)
+		ttl, _ := strconv.ParseUint(fields[2], 10, 32)
+		c.TTL = uint32(ttl)
+		c.Local, _ = strconv.ParseInt(fields[3], 10, 64)
+		rows[i].Cells = []Cell{c}
+	}
+	merged := Merge(&rows[0], &rows[1])
+	c := merged.Cells[0]
+	return fmt.Sprintf("%s:%d:%d:%d:%x", [...]string{"live", "expiring", "tombstone"}[c.Kind], c.Timestamp, c.TTL, c.Local, c.Value)
+}
+
+// judgeMarker returns the marker that wins.
+func judgeMarker(t *testing.T, a, b string) string {
+	t.Helper()
+	markers := [2]Liveness{}
+	for i, text := range []string{a, b} {
+		m := &markers[i]
+		m.Present = true
+		if _, err := fmt.Sscanf(text, "%d:%d:%d", &m.Timestamp, &m.TTL, &m.Expiry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := markers[0].or(markers[1])
+	return fmt.Sprintf("%d:%d:%d", m.Timestamp, m.TTL, m.Expiry)
+}
+
 // judgeQuestions draws questions of all kinds.
 func judgeQuestions(r *rand.Rand, count int) []string {
 	var questions []string
@@ -222,7 +261,27 @@ func judgeQuestions(r *rand.Rand, count int) []string {
 		if v == nil {
 			continue
 		}
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 8:
+			kind := func() string {
+				local := 1000 + r.IntN(3)
+				value := []string{"", "00", "7f", "80", "ff"}[r.IntN(5)]
+				switch r.IntN(3) {
+				case 0:
+					return fmt.Sprintf("live:%d:0:0:%s", r.IntN(3), value)
+				case 1:
+					return fmt.Sprintf("expiring:%d:%d:%d:%s", r.IntN(3), 1+r.IntN(2), local, value)
+				}
+				return fmt.Sprintf("tombstone:%d:0:%d:", r.IntN(3), local)
+			}
+			ask("reconcile", kind(), kind())
+			marker := func() string {
+				if ttl := r.IntN(3); ttl > 0 {
+					return fmt.Sprintf("%d:%d:%d", r.IntN(3), ttl, 1000+r.IntN(3))
+				}
+				return fmt.Sprintf("%d:0:0", r.IntN(3))
+			}
+			ask("marker", marker(), marker())
 		case 0, 1:
 			w := randomValue(r, typ)
 			if r.IntN(4) == 0 {

@@ -291,7 +291,7 @@ func parseFloat(text string, bits int) (float64, bool) {
 	}
 	switch digits {
 	case "NaN":
-		return math.NaN(), true
+		return math.Float64frombits(0x7ff8000000000000), true
 	case "Infinity":
 		return math.Inf(sign), true
 	}

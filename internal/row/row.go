@@ -247,7 +247,8 @@ func (m *merger) add(c *Cell) bool {
 }
 
 // or returns the marker that wins: the later one, at the same timestamp the
-// expiring one, then the one that expires later.
+// expiring one, then the one that expires later, then the one with the shorter time
+// to live, which was probably written later.
 func (l Liveness) or(other Liveness) Liveness {
 	switch {
 	case !l.Present:
@@ -259,7 +260,7 @@ func (l Liveness) or(other Liveness) Liveness {
 		cmp.Compare(l.Timestamp, other.Timestamp),
 		cmp.Compare(min(l.TTL, 1), min(other.TTL, 1)),
 		cmp.Compare(l.Expiry, other.Expiry),
-		cmp.Compare(l.TTL, other.TTL),
+		cmp.Compare(other.TTL, l.TTL),
 	)
 	if order < 0 {
 		return other
@@ -270,17 +271,18 @@ func (l Liveness) or(other Liveness) Liveness {
 // wins says whether cell a, and not b, is the value of their column or element. The
 // later one wins. At the same timestamp a tombstone wins over everything, then an
 // expiring cell over a live one; of two tombstones or expiring cells the one with
-// the later second; then the greater value, by unsigned bytes.
+// the later second, then the one with the shorter time to live, which was probably
+// written later; then the greater value, by unsigned bytes.
 func wins(a, b *Cell) bool {
 	if a.Timestamp != b.Timestamp {
 		return a.Timestamp > b.Timestamp
 	}
 	order := cmp.Compare(cellRank(a.Kind), cellRank(b.Kind))
 	if order == 0 && cellRank(a.Kind) > 0 {
-		order = cmp.Compare(a.Local, b.Local)
+		order = cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(b.TTL, a.TTL))
 	}
 	if order == 0 {
-		order = cmp.Or(bytes.Compare(a.Value, b.Value), cmp.Compare(a.TTL, b.TTL), bytes.Compare(a.Original, b.Original))
+		order = cmp.Or(bytes.Compare(a.Value, b.Value), bytes.Compare(a.Original, b.Original))
 	}
 	return order > 0
 }

@@ -139,8 +139,10 @@ func checkModel(t *testing.T, rows []Row, merged Row) {
 					better = c.Kind == CellExpiring
 				case c.Kind == CellExpiring && c.Local != old.Local:
 					better = c.Local > old.Local
+				case c.Kind == CellExpiring && c.TTL != old.TTL:
+					better = c.TTL < old.TTL
 				default:
-					better = bytes.Compare(c.Value, old.Value) > 0 || bytes.Equal(c.Value, old.Value) && c.TTL > old.TTL
+					better = bytes.Compare(c.Value, old.Value) > 0
 				}
 			}
 			if better {

@@ -188,11 +188,15 @@ func parseTimestamp(text string) ([]byte, error) {
 
 // dateAndZone reads a date of ISO 8601 with an optional zone.
 func dateAndZone(text string) (millis int64, ok bool) {
-	year, month, day, rest, ok := cutISODate(text)
-	if !ok {
+	year, month, day, zone, ok := cutISODate(text)
+	if zone == "z" {
+		zone = "Z"
+	}
+	// A year before 1 has no zone, or one of ISO 8601.
+	if !ok || year < 1 && zone != "" && zone != "Z" && (len(zone) != 6 || zone[3] != ':') {
 		return 0, false
 	}
-	return instant(year, month, day, 0, rest)
+	return instant(year, month, day, 0, zone)
 }
 
 // instant adds up a date, the milliseconds of the day and a zone. A day that the
@@ -347,9 +351,16 @@ type unit struct {
 }
 
 var units = []unit{
-	{"y", "years", 0, 12}, {"mo", "months", 0, 1}, {"w", "weeks", 1, 7}, {"d", "days", 1, 1},
-	{"h", "hours", 2, 3_600_000_000_000}, {"m", "minutes", 2, 60_000_000_000}, {"s", "seconds", 2, 1_000_000_000},
-	{"ms", "milliseconds", 2, 1_000_000}, {"us", "microseconds", 2, 1000}, {"ns", "nanoseconds", 2, 1},
+	{"y", "years", 0, 12},
+	{"mo", "months", 0, 1},
+	{"w", "weeks", 1, 7},
+	{"d", "days", 1, 1},
+	{"h", "hours", 2, 3_600_000_000_000},
+	{"m", "minutes", 2, 60_000_000_000},
+	{"s", "seconds", 2, 1_000_000_000},
+	{"ms", "milliseconds", 2, 1_000_000},
+	{"us", "microseconds", 2, 1000},
+	{"ns", "nanoseconds", 2, 1},
 }
 
 // durationBuilder adds up the parts of a duration.
