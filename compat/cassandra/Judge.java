@@ -11,6 +11,9 @@
 //	json TYPE A         the value in SELECT JSON
 //	parse TYPE TEXT     the value of a text, or "error" and the message
 //	fromjson TYPE TEXT  the value of a JSON text, or "error" and the message
+//	plus TYPE A D       a date or timestamp plus a duration, or "error" and the message
+//	minus TYPE A D      the same, minus the duration
+//	todate A            the date of a timestamp
 //	token A             the token of a routing key
 //	reconcile C D       the winner of two cells KIND:TIMESTAMP:TTL:SECOND:VALUE
 //	marker L M          the winner of two row markers TIMESTAMP:TTL:SECOND
@@ -34,6 +37,8 @@ import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.BytesType;
 import org.apache.cassandra.db.marshal.CounterColumnType;
 import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.marshal.SimpleDateType;
+import org.apache.cassandra.db.marshal.TemporalType;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.Cells;
@@ -72,6 +77,9 @@ public class Judge {
         if (q[0].equals("token")) {
             return Murmur3Partitioner.instance.getToken(bytes(q[1])).getTokenValue().toString();
         }
+        if (q[0].equals("todate")) {
+            return "ok\t" + hex(SimpleDateType.instance.fromTimeInMillis(ByteBufferUtil.toLong(bytes(q[1]))));
+        }
         if (q[0].equals("reconcile")) {
             Cell<?> winner = Cells.reconcile(cell(q[1]), cell(q[2]));
             String kind = winner.isTombstone() ? "tombstone" : winner.isExpiring() ? "expiring" : "live";
@@ -99,6 +107,10 @@ public class Judge {
                 return "ok\t" + hex(ByteBufferUtil.bytes(type.toJSONString(bytes(q[2]), ProtocolVersion.V5)));
             case "parse":
                 return "ok\t" + hex((type instanceof CounterColumnType ? LongType.instance : type).fromString(text(q[2])));
+            case "plus":
+                return "ok\t" + hex(((TemporalType<?>) type).addDuration(bytes(q[2]), bytes(q[3])));
+            case "minus":
+                return "ok\t" + hex(((TemporalType<?>) type).substractDuration(bytes(q[2]), bytes(q[3])));
             case "fromjson":
                 Object parsed = Json.decodeJson(text(q[2]));
                 if (parsed == null) {

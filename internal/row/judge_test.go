@@ -114,6 +114,9 @@ func differs(question, got, want string) bool {
 		// Cassandra reads beyond an inner value as far as the outer one has bytes,
 		// and finds another fault there.
 		return true
+	case fields[0] == "fromjson" && strings.Contains(fields[1], "map<boolean"):
+		// The keys "" and "false" are one key, and Cassandra keeps either value.
+		return true
 	case strings.HasPrefix(want, "error\tFor input string: "):
 		// A number of a duration that has more than 64 bits.
 		return true
@@ -164,6 +167,8 @@ func judgeAnswer(t *testing.T, question string) string {
 		return strconv.FormatInt(partitionkey.Token(value(1)), 10)
 	}
 	switch fields[0] {
+	case "todate":
+		return "ok\t" + hex.EncodeToString(DateOfTimestamp(Integer(value(1))))
 	case "reconcile":
 		return judgeReconcile(t, fields[1], fields[2])
 	case "marker":
@@ -196,6 +201,8 @@ func judgeAnswer(t *testing.T, question string) string {
 		return answer([]byte(typ.Literal(value(2))), nil)
 	case "json":
 		return answer(typ.AppendJSON([]byte{}, value(2)), nil)
+	case "plus", "minus":
+		return answer(typ.AddDuration(value(2), value(3), fields[0] == "minus"))
 	case "parse":
 		return answer(typ.ParseText(string(value(2))))
 	case "fromjson":
@@ -261,7 +268,20 @@ func judgeQuestions(r *rand.Rand, count int) []string {
 		if v == nil {
 			continue
 		}
-		switch r.IntN(9) {
+		switch r.IntN(10) {
+		case 9:
+			millis := BigInt(r.Int64N(1<<42) - 1<<40)
+			ask("todate", h(millis))
+			temporal, of := "timestamp", millis
+			if r.IntN(2) == 0 {
+				temporal, of = "date", DateOfTimestamp(Integer(millis))
+			}
+			sign := int64(1 - 2*r.IntN(2))
+			duration := appendDuration(nil, sign*int64(r.IntN(2)*r.IntN(50)), sign*r.Int64N(100), sign*int64(r.IntN(2))*1_000_000*r.Int64N(1<<r.IntN(30)))
+			if r.IntN(10) == 0 {
+				duration = randomValue(r, Native(KindDuration))
+			}
+			ask([]string{"plus", "minus"}[r.IntN(2)], temporal, h(of), h(duration))
 		case 8:
 			kind := func() string {
 				local := 1000 + r.IntN(3)

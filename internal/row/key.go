@@ -47,15 +47,35 @@ func (c KeyColumn) AppendKey(dst, v []byte) []byte {
 // compare as equal: then it is the simplest of them; see [Type.Exact]. It shares
 // no memory with src.
 func (c KeyColumn) CutKey(src []byte) (v, rest []byte, err error) {
+	return c.cut(&keyArena{}, src)
+}
+
+func (c KeyColumn) cut(arena *keyArena, src []byte) (v, rest []byte, err error) {
 	if !c.Descending {
-		return c.Type.cutKey(src, 0)
+		return c.Type.cutKey(arena, src, 0)
 	}
-	inverted := make([]byte, len(src))
-	for i, b := range src {
-		inverted[i] = ^b
+	inverted := src
+	if n := c.Type.fixedKey(); n > 0 && n+1 < len(src) {
+		inverted = src[:n+1]
 	}
-	v, left, err := c.Type.cutKey(inverted, 0)
-	return v, src[len(src)-len(left):], err
+	inverted = arena.clone(inverted)
+	for i := range inverted {
+		inverted[i] = ^inverted[i]
+	}
+	v, left, err := c.Type.cutKey(arena, inverted, 0)
+	return v, src[len(inverted)-len(left):], err
+}
+
+// keyArena is memory that several decoded values share.
+type keyArena struct{ free []byte }
+
+func (a *keyArena) clone(v []byte) []byte {
+	if len(v) > cap(a.free)-len(a.free) {
+		return bytes.Clone(v)
+	}
+	start := len(a.free)
+	a.free = append(a.free, v...)
+	return a.free[start:len(a.free):len(a.free)]
 }
 
 // EncodeKey returns the encoding of the clustering key with the given values,
@@ -72,9 +92,11 @@ func EncodeKey(columns []KeyColumn, values [][]byte) []byte {
 // value is missing or bytes remain.
 func DecodeKey(columns []KeyColumn, key []byte) ([][]byte, error) {
 	values := make([][]byte, len(columns))
+	// A value with its copy that is not inverted.
+	arena := &keyArena{free: make([]byte, 0, 2*len(key))}
 	var err error
 	for i, c := range columns {
-		if values[i], key, err = c.CutKey(key); err != nil {
+		if values[i], key, err = c.cut(arena, key); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +163,7 @@ func (t *Type) Original(v []byte) []byte {
 	if len(v) == 0 || t.Exact() {
 		return nil
 	}
-	back, _, err := t.cutKey(t.appendKey(nil, v), 0)
+	back, _, err := t.cutKey(&keyArena{}, t.appendKey(nil, v), 0)
 	if err == nil && bytes.Equal(back, v) {
 		return nil
 	}
@@ -220,15 +242,18 @@ func appendEscaped(dst, v []byte) []byte {
 	}
 }
 
-func cutEscaped(src []byte) (v, rest []byte, err error) {
-	v = []byte{}
+func cutEscaped(arena *keyArena, src []byte) (v, rest []byte, err error) {
 	for {
 		at := bytes.IndexByte(src, 0)
 		if at < 0 || at+1 >= len(src) {
 			return nil, src, badKey()
 		}
+		end := src[at+1]
+		if end == 1 && v == nil {
+			return arena.clone(src[:at]), src[at+2:], nil
+		}
 		v = append(v, src[:at]...)
-		switch src[at+1] {
+		switch end {
 		case 1:
 			return v, src[at+2:], nil
 		case 0xff:
@@ -408,7 +433,7 @@ func (t *Type) fixedKey() int {
 }
 
 // cutKey is the inverse of appendKey.
-func (t *Type) cutKey(src []byte, depth int) (v, rest []byte, err error) {
+func (t *Type) cutKey(arena *keyArena, src []byte, depth int) (v, rest []byte, err error) {
 	if len(src) == 0 || depth > typeDepthMax+1 {
 		return nil, src, badKey()
 	}
@@ -427,7 +452,7 @@ func (t *Type) cutKey(src []byte, depth int) (v, rest []byte, err error) {
 		if len(src) < n {
 			return nil, src, badKey()
 		}
-		v, rest = bytes.Clone(src[:n]), src[n:]
+		v, rest = arena.clone(src[:n]), src[n:]
 		switch t.Kind {
 		case KindTinyInt, KindSmallInt, KindInt, KindBigInt, KindCounter, KindTimestamp:
 			v[0] ^= 0x80
@@ -456,7 +481,7 @@ func (t *Type) cutKey(src []byte, depth int) (v, rest []byte, err error) {
 		if len(src) < 17 || src[0] > 15 {
 			return nil, src, badKey()
 		}
-		v = bytes.Clone(src[1:17])
+		v = arena.clone(src[1:17])
 		if src[0] == 1 {
 			restoreTime(v)
 		}
@@ -469,14 +494,14 @@ func (t *Type) cutKey(src []byte, depth int) (v, rest []byte, err error) {
 	case KindDecimal:
 		return cutDecimalKey(src)
 	case KindList, KindSet, KindMap, KindVector:
-		return t.cutCollectionKey(src, depth)
+		return t.cutCollectionKey(arena, src, depth)
 	case KindTuple, KindUDT:
 		parts := make([][]byte, len(t.Parts))
 		for i, part := range t.Parts {
 			if len(src) > 0 && src[0] == 0 {
 				break
 			}
-			if parts[i], src, err = part.cutKey(src, depth+1); err != nil {
+			if parts[i], src, err = part.cutKey(arena, src, depth+1); err != nil {
 				return nil, src, err
 			}
 		}
@@ -485,10 +510,10 @@ func (t *Type) cutKey(src []byte, depth int) (v, rest []byte, err error) {
 		}
 		return PackTuple(parts), src[1:], nil
 	}
-	return cutEscaped(src)
+	return cutEscaped(arena, src)
 }
 
-func (t *Type) cutCollectionKey(src []byte, depth int) (v, rest []byte, err error) {
+func (t *Type) cutCollectionKey(arena *keyArena, src []byte, depth int) (v, rest []byte, err error) {
 	var parts [][]byte
 	for {
 		if len(src) == 0 || src[0] > 1 {
@@ -501,7 +526,7 @@ func (t *Type) cutCollectionKey(src []byte, depth int) (v, rest []byte, err erro
 		}
 		for _, of := range t.Parts {
 			var part []byte
-			if part, src, err = of.cutKey(src, depth+1); err != nil {
+			if part, src, err = of.cutKey(arena, src, depth+1); err != nil {
 				return nil, src, err
 			}
 			parts = append(parts, part)

@@ -207,9 +207,9 @@ func (m *Mutation) Reads() bool {
 
 // Apply returns a row with the changes of mutations, at a time. Changes by index or
 // value of a list read the row as it was before all of them; changes of counters
-// see the ones before. The result, too, has nothing that at.Covered covers. The
-// errors are of type *Error, and nothing changes. The result shares memory with
-// its arguments.
+// see the ones before. The result, too, has nothing that at.Covered covers. It
+// shares memory with the arguments. What the client did wrong is an *Error; other
+// errors are mistakes of the caller.
 func Apply(row *Row, at Snapshot, mutations ...Mutation) (Row, error) {
 	before := row.Shadow(at.Covered)
 	after := before
@@ -303,11 +303,11 @@ func (b *cellBuilder) blind(op *Op) error {
 	case OpReplace:
 		// The deletion precedes the elements, which have the mutation's timestamp.
 		b.clear(op.Column, b.mutation.Timestamp-1)
-		b.elements(op, 1)
+		return b.elements(op, 1)
 	case OpPut, OpAppend:
-		b.elements(op, 1)
+		return b.elements(op, 1)
 	case OpPrepend:
-		b.elements(op, -1)
+		return b.elements(op, -1)
 	case OpRemove:
 		for _, e := range op.Elements {
 			e.Value = nil
@@ -321,14 +321,18 @@ func (b *cellBuilder) blind(op *Op) error {
 
 // elements puts elements; one without a path gets a place in its list, after all
 // others if sign is 1, before all others if it is -1.
-func (b *cellBuilder) elements(op *Op, sign int64) {
+func (b *cellBuilder) elements(op *Op, sign int64) error {
 	for i, e := range op.Elements {
 		if e.Path == nil {
+			if b.mutation.Sequence <= 0 {
+				return fmt.Errorf("add to a list: the mutation has no sequence")
+			}
 			e.Path = listPath(sign*b.mutation.Sequence, i)
 		}
 		e.Value = nonNull(e.Value)
 		b.put(op.Column, e)
 	}
+	return nil
 }
 
 func nonNull(v []byte) []byte {

@@ -181,6 +181,9 @@ func TestApplyTogether(t *testing.T) {
 	if insert.Reads() {
 		t.Error("an insert reads")
 	}
+	if _, err := Apply(&row, Snapshot{}, Mutation{Timestamp: 2, Ops: []Op{AddElements(1, types[1], list)}}); err == nil {
+		t.Error("elements without a place were added to a list")
+	}
 }
 
 // TestBlindMutations checks that changes which do not read merge to the same row in

@@ -160,7 +160,7 @@ func (t *Type) PathKey(c *Cell) ([]byte, error) {
 	if c.Original != nil {
 		return c.Original, nil
 	}
-	key, rest, err := t.Key().cutKey(c.Path, 0)
+	key, rest, err := t.Key().cutKey(&keyArena{}, c.Path, 0)
 	if err != nil || len(rest) > 0 {
 		return nil, corruptRow()
 	}

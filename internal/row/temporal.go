@@ -80,6 +80,51 @@ func DateDays(v []byte) int64 {
 	return int64(binary.BigEndian.Uint32(v)) - dayShift
 }
 
+// DateOfTimestamp returns the date of a timestamp in milliseconds since 1970, as
+// Cassandra converts it: a time of the day before 1970 counts for the next day.
+func DateOfTimestamp(millis int64) []byte { return Date(floorDiv(millis, 1000) / secondsPerDay) }
+
+// AddDuration returns a timestamp or date plus a duration, or minus it. Months are
+// added first, and the day becomes the last one of its month if that is shorter. A
+// duration that is more precise than the type is an *Error.
+func (t *Type) AddDuration(v, duration []byte, minus bool) ([]byte, error) {
+	months, days, nanos := DurationParts(duration)
+	switch {
+	case t.Kind == KindDate && nanos != 0:
+		return nil, badValue("The duration must have a day precision. Was: %s", Native(KindDuration).Format(duration))
+	case nanos%1_000_000 != 0:
+		return nil, badValue("The duration must have a millisecond precision. Was: %s", Native(KindDuration).Format(duration))
+	}
+	if minus {
+		months, days, nanos = -months, -days, -nanos
+	}
+	millis := Integer(v)
+	if t.Kind == KindDate {
+		millis = DateDays(v) * secondsPerDay * 1000
+	}
+	millis = addTime(millis, int64(months), int64(days), nanos/1_000_000)
+	if t.Kind == KindDate {
+		return Date(floorDiv(millis, secondsPerDay*1000)), nil
+	}
+	return BigInt(millis), nil
+}
+
+func addTime(millis, months, days, add int64) int64 {
+	const perDay = secondsPerDay * 1000
+	if months != 0 {
+		day := floorDiv(millis, perDay)
+		ofDay := millis - day*perDay
+		year, month, dayOfMonth := dateOf(day)
+		total := year*12 + int64(month-1) + months
+		year = floorDiv(total, 12)
+		month = int(total-year*12) + 1
+		millis = daysOf(year, month, min(dayOfMonth, daysInMonth(year, month)))*perDay + ofDay
+		// Cassandra adds milliseconds after months as a number of 32 bits.
+		add = int64(int32(add))
+	}
+	return millis + days*perDay + add
+}
+
 func parseDate(text string) ([]byte, error) {
 	if digits := strings.TrimPrefix(text, "-"); digits != "" && strings.Trim(digits, "0123456789") == "" {
 		n, err := strconv.ParseUint(text, 10, 32)

@@ -198,6 +198,47 @@ func TestLiteralTexts(t *testing.T) {
 	}
 }
 
+// TestAddDuration checks sums of times and durations.
+func TestAddDuration(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typ, value, duration, plus, minus string }{
+		{"date", "2020-01-31", "1mo", "2020-02-29", "2019-12-31"},
+		{"date", "2020-02-29", "1y", "2021-02-28", "2019-02-28"},
+		{"date", "2020-02-29", "2d", "2020-03-02", "2020-02-27"},
+		{"date", "2020-02-29", "1y2mo3d", "2021-05-02", "2018-12-26"},
+		{"date", "1969-12-31", "1d", "1970-01-01", "1969-12-30"},
+		{"date", "2020-02-29", "1h", "The duration must have a day precision. Was: 1h", "The duration must have a day precision. Was: 1h"},
+		{"timestamp", "2020-02-29T01:02:03.004Z", "1mo2h5ms", "2020-03-29T03:02:03.009Z", "2020-01-28T23:02:02.999Z"},
+		{"timestamp", "1969-12-31T23:59:59.999Z", "1d1ms", "1970-01-02T00:00:00.000Z", "1969-12-30T23:59:59.998Z"},
+		{"timestamp", "1970-01-01T00:00:00.000Z", "1us", "The duration must have a millisecond precision. Was: 1us", "The duration must have a millisecond precision. Was: 1us"},
+	} {
+		typ := mustType(t, c.typ)
+		v, err := typ.ParseText(c.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		duration, err := Native(KindDuration).ParseText(c.duration)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for minus, want := range map[bool]string{false: c.plus, true: c.minus} {
+			sum, err := typ.AddDuration(v, duration, minus)
+			got := typ.Format(sum)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%s and %s, minus %v: %s, want %s", c.value, c.duration, minus, got, want)
+			}
+		}
+	}
+	for millis, want := range map[int64]string{0: "1970-01-01", 86400000: "1970-01-02", -1: "1970-01-01", -86400000: "1969-12-31", -86400001: "1969-12-31"} {
+		if got := Native(KindDate).Format(DateOfTimestamp(millis)); got != want {
+			t.Errorf("date of %d: %s, want %s", millis, got, want)
+		}
+	}
+}
+
 // FuzzValue checks that any bytes and texts are handled without a panic, and that
 // valid values survive text and JSON.
 func FuzzValue(f *testing.F) {
