@@ -271,6 +271,12 @@ func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentR
 				err = e.readOnce(ctx, container, r, how, doc)
 			}
 		}
+		if missing(err) {
+			// The LSN of the partition is that of other documents. Clients expect a token, so
+			// they get back their own position.
+			p := container.Ranges.Locate(r.EPK).Value
+			doc.Session = p.ID.SessionToken(how.requiredLSN(p))
+		}
 		return true, err
 	})
 }
