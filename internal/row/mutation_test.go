@@ -187,7 +187,7 @@ func TestApplyTogether(t *testing.T) {
 }
 
 // TestBlindMutations checks that changes which do not read merge to the same row in
-// any order (S: reconciliation).
+// any order.
 func TestBlindMutations(t *testing.T) {
 	t.Parallel()
 	types := columnsOfTest(t)

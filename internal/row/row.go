@@ -141,23 +141,32 @@ func (r *Row) Alive(now int64) bool {
 	return false
 }
 
-// Expiry returns the second from which nothing of the row is live. It returns
-// false if a part of the row never expires, or if nothing of the row expires.
+// Expiry returns the second from which the row has nothing to keep but the record
+// that it is gone: nothing of it is live, and all of its deletions and tombstones
+// were made by then. A time after that, which allows for writes that arrive late,
+// the row may be removed as a whole. It returns false if a part of the row never
+// expires, or if the row is empty.
 func (r *Row) Expiry() (second int64, expires bool) {
+	at := func(candidate int64) {
+		if !expires || candidate > second {
+			second, expires = candidate, true
+		}
+	}
 	if r.Marker.Present {
 		if r.Marker.TTL == 0 {
 			return 0, false
 		}
-		second, expires = r.Marker.Expiry, true
+		at(r.Marker.Expiry)
+	}
+	if r.Deletion.Present {
+		at(r.Deletion.Local)
 	}
 	for i := range r.Cells {
 		switch c := &r.Cells[i]; c.Kind {
 		case CellLive, CellCounter:
 			return 0, false
-		case CellExpiring:
-			if !expires || c.Local > second {
-				second, expires = c.Local, true
-			}
+		default:
+			at(c.Local)
 		}
 	}
 	return second, expires

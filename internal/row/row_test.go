@@ -317,9 +317,18 @@ func TestExpiryAndPurge(t *testing.T) {
 	if _, expires := row.Expiry(); expires {
 		t.Error("a row with a cell that never expires has an expiry")
 	}
-	if _, expires := (&Row{Deletion: Deletion{Present: true}}).Expiry(); expires {
-		t.Error("a row without live data has an expiry")
+	row.Cells[1] = Cell{Column: 2, Kind: CellTombstone, Timestamp: 1, Local: 130}
+	if at, expires := row.Expiry(); !expires || at != 130 {
+		t.Errorf("with a tombstone of 130 it expires at %d, %v", at, expires)
 	}
+	row.Deletion = Deletion{Present: true, Local: 140}
+	if at, expires := row.Expiry(); !expires || at != 140 {
+		t.Errorf("with a deletion of 140 it expires at %d, %v", at, expires)
+	}
+	if _, expires := (&Row{}).Expiry(); expires {
+		t.Error("an empty row has an expiry")
+	}
+	row.Deletion = Deletion{}
 	shadowed := row.Shadow(Deletion{Present: true, Timestamp: 1})
 	if !shadowed.Empty() {
 		t.Errorf("shadowed: %+v", shadowed)
