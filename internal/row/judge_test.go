@@ -277,7 +277,7 @@ func judgeQuestions(r *rand.Rand, count int) []string {
 				temporal, of = "date", DateOfTimestamp(Integer(millis))
 			}
 			sign := int64(1 - 2*r.IntN(2))
-			duration := appendDuration(nil, sign*int64(r.IntN(2)*r.IntN(50)), sign*r.Int64N(100), sign*int64(r.IntN(2))*1_000_000*r.Int64N(1<<r.IntN(30)))
+			duration := appendDuration(nil, sign*int64(r.IntN(2)*r.IntN(50)), sign*r.Int64N(100), sign*int64(r.IntN(2))*1_000_000*r.Int64N(1<<r.IntN(34)))
 			if r.IntN(10) == 0 {
 				duration = randomValue(r, Native(KindDuration))
 			}

@@ -134,6 +134,10 @@ func randomRaw(r *rand.Rand, t *Type) []byte {
 		return Decimal(unscaled, scale)
 	case KindUUID, KindTimeUUID:
 		v := randomBytes(r, 16)
+		if r.IntN(2) == 0 {
+			// Of one time.
+			copy(v, "\x80\x01\x7f\xff\x10\x20\x11\x30")
+		}
 		if t.Kind == KindTimeUUID || r.IntN(2) == 0 {
 			v[6] = v[6]&0x0f | 0x10
 		}

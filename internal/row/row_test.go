@@ -272,7 +272,10 @@ func TestDecodeRowRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, bytes := range []string{"", "\x01", "\x02\x00\x00", "\x01\x80\x00", "\x01\x10\x00", "\x01\x00\x05"} {
+	for _, bytes := range []string{
+		"", "\x01", "\x02\x00\x00", "\x01\x80\x00", "\x01\x10\x00", "\x01\x00\x05",
+		"\x01\x20\x00\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\x7f\x00\x00",
+	} {
 		if _, err := DecodeRow([]byte(bytes)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%x: %v", bytes, err)
 		}
@@ -296,6 +299,11 @@ func TestExpiryAndPurge(t *testing.T) {
 	for now, want := range map[int64]bool{109: true, 119: true, 120: false, 200: false} {
 		if got := row.Alive(now); got != want {
 			t.Errorf("at %d alive is %v", now, got)
+		}
+	}
+	for now, want := range map[int64]bool{109: true, 110: false} {
+		if got := row.Marker.Live(now); got != want {
+			t.Errorf("at %d the marker is live: %v", now, got)
 		}
 	}
 	if _, changed := row.Purge(100, 90); changed {

@@ -3,6 +3,7 @@ package row
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -198,6 +199,41 @@ func TestLiteralTexts(t *testing.T) {
 	}
 }
 
+// TestParseJSONRow checks the names of INSERT JSON and the sentences about texts that
+// are not an object.
+func TestParseJSONRow(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"A": 1, "a": 2}`:              "a=1",
+		`{"a": 2, "A": 1}`:              "a=1",
+		`{"a": 1, "a": 2}`:              "a=2",
+		`{"\"A\"": 1, "b": [1.50, {}]}`: "b=[1.5, {}] A=1",
+		`{} trailing`:                   "",
+		`null`:                          "Got null for INSERT JSON values",
+		`[1]`:                           "Could not decode JSON string as a map: it is ArrayList. (String was: [1])",
+		`{"a": `:                        `Could not decode JSON string as a map: unexpected EOF. (String was: {"a": )`,
+		strings.Repeat("[", 100000):     "Could not decode JSON string as a map: nesting is deeper than 1000",
+	} {
+		members, err := ParseJSONRow(text)
+		got := ""
+		for i, m := range members {
+			if i > 0 {
+				got += " "
+			}
+			got += m.Name + "=" + m.Value.String()
+		}
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == BadJSON {
+			got = refused.Text
+			if len(text) > 1000 {
+				got, _, _ = strings.Cut(got, ". (")
+			}
+		}
+		if got != want {
+			t.Errorf("%.50s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 // TestAddDuration checks sums of times and durations.
 func TestAddDuration(t *testing.T) {
 	t.Parallel()
@@ -210,6 +246,9 @@ func TestAddDuration(t *testing.T) {
 		{"date", "2020-02-29", "1h", "The duration must have a day precision. Was: 1h", "The duration must have a day precision. Was: 1h"},
 		{"timestamp", "2020-02-29T01:02:03.004Z", "1mo2h5ms", "2020-03-29T03:02:03.009Z", "2020-01-28T23:02:02.999Z"},
 		{"timestamp", "1969-12-31T23:59:59.999Z", "1d1ms", "1970-01-02T00:00:00.000Z", "1969-12-30T23:59:59.998Z"},
+		// Beyond 32 bits of milliseconds, after months only.
+		{"timestamp", "1970-01-01T00:00:00.000Z", "1mo1000h", "1970-01-23T22:57:12.704Z", "1969-12-09T01:02:47.296Z"},
+		{"timestamp", "1970-01-01T00:00:00.000Z", "1d1000h", "1970-02-12T16:00:00.000Z", "1969-11-19T08:00:00.000Z"},
 		{"timestamp", "1970-01-01T00:00:00.000Z", "1us", "The duration must have a millisecond precision. Was: 1us", "The duration must have a millisecond precision. Was: 1us"},
 	} {
 		typ := mustType(t, c.typ)
