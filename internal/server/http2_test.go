@@ -284,7 +284,8 @@ func TestHTTP2ResetInTime(t *testing.T) {
 	ctx, reset := context.WithCancel(t.Context())
 	reset()
 	defer func() {
-		if got := recover(); got != http.ErrAbortHandler { //nolint:errorlint // the value of a panic
+		got := recover()
+		if err, ok := got.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 			t.Errorf("serveStream panicked with %v, want %v", got, http.ErrAbortHandler)
 		}
 	}()
