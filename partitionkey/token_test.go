@@ -122,7 +122,8 @@ func TestTokenKeys(t *testing.T) {
 		t.Errorf("String = %s, want %s", got, want)
 	}
 	for _, wrong := range []Key{
-		NewKey(String("theo")), NewKey(Undefined()), NewKey(Bytes("")), {},
+		NewKey(String("theo")), NewKey(Undefined()), NewKey(Bytes("")),
+		{},
 		NewKey(Bytes(strings.Repeat("x", RoutingKeyBytesMax+1))), NewKey(Bytes("a"), Bytes("b")),
 	} {
 		if d.Check(wrong, true) == nil {

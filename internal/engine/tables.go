@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -290,7 +291,9 @@ type ReadItemsRequest struct {
 
 	// After, if not empty, is the position of the item after which a visit of Range
 	// begins: Item.Position of an earlier visit, possibly of another partition.
-	After []byte
+	// AfterKey, if not empty, is a routing key after whose items it begins instead.
+	After    []byte
+	AfterKey string
 
 	// Level is the consistency level that the read is charged for. What is read is
 	// always the latest state.
@@ -311,7 +314,10 @@ func (e *Engine) ReadItems(ctx context.Context, caller auth.Caller, req ReadItem
 	}
 	meter := throughput.Meter{Twice: req.Level.DoublesReads()}
 	var out Result
-	v := itemVisit{engine: e, req: &req, meter: &meter, out: &out, after: req.After}
+	v := itemVisit{engine: e, req: &req, meter: &meter, out: &out, after: slices.Clone(req.After)}
+	if req.AfterKey != "" {
+		v.after = partition.AfterKey(req.AfterKey)
+	}
 	err := e.onTable(ctx, caller, auth.Read, req.Table, &out, func(c *catalog.Container) error {
 		if req.Key != "" {
 			return v.ofKey(ctx, c)

@@ -112,6 +112,19 @@ func TestTables(t *testing.T) {
 		t.Errorf("one key: %q in %v, %v", own, res.Partitions, err)
 	}
 
+	var rest []string
+	_, err = w.ReadItems(t.Context(), caller, engine.ReadItemsRequest{
+		Table: table, Range: partitionkey.Full(), AfterKey: "user7",
+		Visit: func(i *partition.Item) (bool, error) {
+			rest = append(rest, fmt.Sprintf("%s/%s=%s", i.Key, i.Item, i.Body))
+			return true, nil
+		},
+	})
+	at := slices.Index(want, "user7/2=\x01user7")
+	if err != nil || !slices.Equal(rest, want[at+1:]) {
+		t.Errorf("after a key: %d items, want %d, %v", len(rest), len(want)-at-1, err)
+	}
+
 	version, all := w.Keyspaces()
 	if len(all) != 1 || all[0].Name != "ks" || string(all[0].Definition) != `{"k":1}` || len(all[0].Tables) != 1 || string(all[0].Tables[0].Definition) != `{"t":1}` {
 		t.Fatalf("definitions: %+v", all)

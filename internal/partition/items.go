@@ -204,6 +204,13 @@ func (s *Slice) point() bool {
 // Point returns the slice of one item.
 func Point(item string) Slice { return Slice{From: item, To: item + "\x00"} }
 
+// AfterKey returns a position after all items of a routing key, whose names must not
+// begin with the byte FF.
+func AfterKey(routingKey string) []byte {
+	epk := partitionkey.TokenEPK(partitionkey.Token([]byte(routingKey)))
+	return storage.DocumentKey(nil, epk, layout.KeyHash([]byte(routingKey)), "\xff")
+}
+
 // EPKOf returns the EPK in the position of an item.
 func EPKOf(position []byte) (partitionkey.EPK, error) {
 	epk, _, _, err := storage.DecodeDocumentKey(position, layout.LevelBytes)

@@ -11,8 +11,9 @@ const (
 	Syntax                      // the statement is not CQL: 0x2000
 	Config                      // an option of a definition is wrong: 0x2300
 	Exists                      // a keyspace or table exists already: 0x2400
-	Unauthorized                // nobody may do this: 0x2100
+	Unauthorized                // no client may do this: 0x2100
 	FunctionFailed              // a function or an operation failed: 0x1400
+	Protocol                    // a paging state is not one of this statement: 0x000A
 )
 
 // Error is the error of a statement. Its text is that of Apache Cassandra 4.1.

@@ -13,11 +13,26 @@ var blobKinds = []struct {
 	name string
 	kind row.Kind
 }{
-	{"ascii", row.KindASCII}, {"bigint", row.KindBigInt}, {"boolean", row.KindBoolean}, {"counter", row.KindCounter},
-	{"date", row.KindDate}, {"decimal", row.KindDecimal}, {"double", row.KindDouble}, {"duration", row.KindDuration},
-	{"float", row.KindFloat}, {"inet", row.KindInet}, {"int", row.KindInt}, {"smallint", row.KindSmallInt},
-	{"text", row.KindText}, {"varchar", row.KindText}, {"time", row.KindTime}, {"timestamp", row.KindTimestamp},
-	{"timeuuid", row.KindTimeUUID}, {"tinyint", row.KindTinyInt}, {"uuid", row.KindUUID}, {"varint", row.KindVarInt},
+	{"ascii", row.KindASCII},
+	{"bigint", row.KindBigInt},
+	{"boolean", row.KindBoolean},
+	{"counter", row.KindCounter},
+	{"date", row.KindDate},
+	{"decimal", row.KindDecimal},
+	{"double", row.KindDouble},
+	{"duration", row.KindDuration},
+	{"float", row.KindFloat},
+	{"inet", row.KindInet},
+	{"int", row.KindInt},
+	{"smallint", row.KindSmallInt},
+	{"text", row.KindText},
+	{"varchar", row.KindText},
+	{"time", row.KindTime},
+	{"timestamp", row.KindTimestamp},
+	{"timeuuid", row.KindTimeUUID},
+	{"tinyint", row.KindTinyInt},
+	{"uuid", row.KindUUID},
+	{"varint", row.KindVarInt},
 }
 
 // blobFunctions returns the functions between native types and blobs.

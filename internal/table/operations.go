@@ -39,8 +39,10 @@ var operations = sync.OnceValue(func() map[byte][]*function {
 		}
 	}
 	for _, kinds := range [][3]row.Kind{
-		{row.KindText, row.KindText, row.KindText}, {row.KindASCII, row.KindASCII, row.KindASCII},
-		{row.KindASCII, row.KindText, row.KindText}, {row.KindText, row.KindASCII, row.KindText},
+		{row.KindText, row.KindText, row.KindText},
+		{row.KindASCII, row.KindASCII, row.KindASCII},
+		{row.KindASCII, row.KindText, row.KindText},
+		{row.KindText, row.KindASCII, row.KindText},
 	} {
 		add('+', kinds[0], kinds[1], kinds[2], func(a, b []byte) ([]byte, error) {
 			return append(append(make([]byte, 0, len(a)+len(b)), a...), b...), nil
@@ -54,7 +56,7 @@ var operations = sync.OnceValue(func() map[byte][]*function {
 		add(op, row.KindDate, row.KindDuration, row.KindDate, func(a, b []byte) ([]byte, error) {
 			months, ds, nanos := row.DurationParts(b)
 			if nanos != 0 {
-				return nil, errors.New("The duration must have a day precision. Was: " + native(row.KindDuration).Format(b))
+				return nil, reason("The duration must have a day precision. Was: " + native(row.KindDuration).Format(b))
 			}
 			return row.Date(days(shift(row.DateDays(a)*milliPerDay, sign*int64(months), sign*int64(ds), 0))), nil
 		})
@@ -169,13 +171,19 @@ func operateBig(op byte, a, b *big.Int) (*big.Int, error) {
 	return v.Rem(a, b), nil
 }
 
+// reason is why an operation fails, as a sentence of Cassandra.
+type reason string
+
+// Error returns the sentence.
+func (r reason) Error() string { return string(r) }
+
 // decimalMax bounds the digits of a decimal that an operation makes.
 const decimalMax = 10_000
 
 var (
-	errNaN      = errors.New("A NaN cannot be converted into a decimal")
-	errInfinite = errors.New("An infinite number cannot be converted into a decimal")
-	errLong     = errors.New("The decimal is too long")
+	errNaN      = reason("A NaN cannot be converted into a decimal")
+	errInfinite = reason("An infinite number cannot be converted into a decimal")
+	errLong     = reason("The decimal is too long")
 )
 
 func operateDecimal(op byte, a, b number) ([]byte, error) {

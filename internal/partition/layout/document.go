@@ -19,7 +19,7 @@ const (
 	flagTTL     = 1 // the document has its own time to live, after the key
 	flagInclude = 2 // directive Include
 	flagExclude = 4 // directive Exclude
-	flagRow     = 8 // an item of a table: the body is no JSON
+	flagRow     = 8 // an item of a table: the body is not JSON
 	flagsKnown  = flagTTL | flagInclude | flagExclude | flagRow
 	ttlBytes    = 4
 

@@ -3,7 +3,7 @@
 //
 // A tree begins with a [Statement], such as [Select] or [CreateTable]. Values and
 // selected expressions are [Expr]s, and [Type]s are the types as the text names them.
-// Names are folded as the language asks: to lower case, unless they stand in quotes.
+// Names are folded as the language asks: to lower case, unless they are in quotes.
 // [Quote] and the String methods turn names, types and expressions into text again.
 //
 // Errors are [*SyntaxError]s with the texts of Apache Cassandra 4.1. Its parser is

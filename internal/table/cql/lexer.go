@@ -51,7 +51,7 @@ func (l *lexer) next() token {
 	return token{tEOF, int32(len(l.text)), int32(len(l.text))}
 }
 
-// scan reads what begins with c at pos, and moves pos behind it. The result is false
+// scan reads what begins with c at pos, and moves pos after it. The result is false
 // for blanks, comments and what the language does not know.
 func (l *lexer) scan(c byte) (kind, bool) {
 	switch {
@@ -290,7 +290,7 @@ func (l *lexer) word() kind {
 	return tIdent
 }
 
-// number reads what begins with a digit, behind an optional minus.
+// number reads what begins with a digit, after an optional minus.
 func (l *lexer) number() kind {
 	start := l.pos
 	negative := start > 0 && l.text[start-1] == '-'

@@ -11,7 +11,7 @@ type parser struct {
 	lex         lexer
 	tokens      []token // the last one is tEOF
 	pos         int
-	lexFailedAt int // index of the token in front of which lex failed
+	lexFailedAt int // index of the token before which lex failed
 	depth       int
 	markers     []string
 	err         error // *SyntaxError, the first one

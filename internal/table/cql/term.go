@@ -400,7 +400,7 @@ func (p *parser) selectedSigned() Expr {
 }
 
 // modified parses the fields and elements that follow an expression. If they are not
-// right, the expression ends in front of them.
+// right, the expression ends before them.
 func (p *parser) modified(plain Expr) Expr {
 	start, err, markers := p.pos, p.err, len(p.markers)
 	e := p.modifiers(plain)

@@ -266,7 +266,7 @@ func (d *decoder) counts() (c Consistency, a, b int32) { return d.consistency(),
 func (d *decoder) failures() []Failure {
 	n := int(d.int())
 	if d.version < V5 {
-		// No memory is taken for reasons that are not sent.
+		// Reasons that are not sent use no memory.
 		if n < 0 || n > shortMax {
 			d.fail("Invalid number of failures: %d", n)
 			return nil

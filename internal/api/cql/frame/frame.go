@@ -192,7 +192,7 @@ type Message interface {
 	encode(e *encoder)
 }
 
-// Frame is a message with all that an envelope has beside it.
+// Frame is a message with all else that an envelope has.
 type Frame struct {
 	Version Version
 	Stream  int16
