@@ -16,6 +16,10 @@
 //	todate A            the date of a timestamp
 //	token A             the token of a routing key
 //	reconcile C D       the winner of two cells KIND:TIMESTAMP:TTL:SECOND:VALUE
+//	merge R S           the merge of two rows, each a list of parts with blanks:
+//	                    marker/L, deletion/TIMESTAMP:SECOND, cell/COLUMN/C,
+//	                    elements/COLUMN/TIMESTAMP:SECOND and element/COLUMN/N/C,
+//	                    of the columns 0 to 3, of which 2 and 3 are set<int>
 //	marker L M          the winner of two row markers TIMESTAMP:TTL:SECOND
 //
 // It defines the type pair (a int, b text) in the keyspace ks.
@@ -32,16 +36,26 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.Json;
 import org.apache.cassandra.cql3.QueryOptions;
 import org.apache.cassandra.cql3.Term;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.BytesType;
 import org.apache.cassandra.db.marshal.CounterColumnType;
+import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.marshal.SetType;
 import org.apache.cassandra.db.marshal.SimpleDateType;
 import org.apache.cassandra.db.marshal.TemporalType;
+import org.apache.cassandra.db.rows.BTreeRow;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.db.rows.Cells;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.ComplexColumnData;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.schema.CQLTypeParser;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -51,7 +65,12 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 
 public class Judge {
     private static final Map<String, AbstractType<?>> TYPES = new HashMap<>();
-    private static final ColumnMetadata COLUMN = ColumnMetadata.regularColumn("ks", "t", "v", BytesType.instance);
+    private static final ColumnMetadata[] COLUMNS = {
+        ColumnMetadata.regularColumn("ks", "t", "0", BytesType.instance),
+        ColumnMetadata.regularColumn("ks", "t", "1", BytesType.instance),
+        ColumnMetadata.regularColumn("ks", "t", "2", SetType.getInstance(Int32Type.instance, true)),
+        ColumnMetadata.regularColumn("ks", "t", "3", SetType.getInstance(Int32Type.instance, true)),
+    };
     private static Types udts;
 
     public static void main(String[] args) throws Exception {
@@ -81,16 +100,16 @@ public class Judge {
             return "ok\t" + hex(SimpleDateType.instance.fromTimeInMillis(ByteBufferUtil.toLong(bytes(q[1]))));
         }
         if (q[0].equals("reconcile")) {
-            Cell<?> winner = Cells.reconcile(cell(q[1]), cell(q[2]));
-            String kind = winner.isTombstone() ? "tombstone" : winner.isExpiring() ? "expiring" : "live";
-            return kind + ":" + winner.timestamp() + ":" + winner.ttl() + ":" + second(winner.localDeletionTime()) + ":"
-                    + hex(winner.buffer());
+            return text(Cells.reconcile(cell(COLUMNS[0], null, q[1]), cell(COLUMNS[0], null, q[2])));
+        }
+        if (q[0].equals("merge")) {
+            return text(Rows.merge(row(q[1]), row(q[2])));
         }
         if (q[0].equals("marker")) {
             LivenessInfo a = marker(q[1]);
             LivenessInfo b = marker(q[2]);
             LivenessInfo winner = a.supersedes(b) ? a : b;
-            return winner.timestamp() + ":" + winner.ttl() + ":" + second(winner.localExpirationTime());
+            return text(winner);
         }
         AbstractType<?> type = TYPES.computeIfAbsent(q[1], t -> CQLTypeParser.parse("ks", t, udts));
         switch (q[0]) {
@@ -127,18 +146,95 @@ public class Judge {
         return time == Integer.MAX_VALUE ? 0 : time;
     }
 
-    private static Cell<?> cell(String text) {
+    private static Cell<?> cell(ColumnMetadata column, CellPath path, String text) {
         String[] f = text.split(":", -1);
         long timestamp = Long.parseLong(f[1]);
         int second = Integer.parseInt(f[3]);
         switch (f[0]) {
             case "tombstone":
-                return BufferCell.tombstone(COLUMN, timestamp, second);
+                return BufferCell.tombstone(column, timestamp, second, path);
             case "expiring":
-                return new BufferCell(COLUMN, timestamp, Integer.parseInt(f[2]), second, bytes(f[4]), null);
+                return new BufferCell(column, timestamp, Integer.parseInt(f[2]), second, bytes(f[4]), path);
             default:
-                return BufferCell.live(COLUMN, timestamp, bytes(f[4]));
+                return BufferCell.live(column, timestamp, bytes(f[4]), path);
         }
+    }
+
+    private static DeletionTime deletion(String text) {
+        String[] f = text.split(":");
+        return new DeletionTime(Long.parseLong(f[0]), Integer.parseInt(f[1]));
+    }
+
+    private static Row row(String text) {
+        Row.Builder builder = BTreeRow.unsortedBuilder();
+        builder.newRow(Clustering.EMPTY);
+        for (String part : text.split(" ")) {
+            String[] f = part.split("/", -1);
+            switch (f[0]) {
+                case "marker":
+                    builder.addPrimaryKeyLivenessInfo(marker(f[1]));
+                    break;
+                case "deletion":
+                    builder.addRowDeletion(Row.Deletion.regular(deletion(f[1])));
+                    break;
+                case "cell":
+                    builder.addCell(cell(COLUMNS[Integer.parseInt(f[1])], null, f[2]));
+                    break;
+                case "elements":
+                    builder.addComplexDeletion(COLUMNS[Integer.parseInt(f[1])], deletion(f[2]));
+                    break;
+                case "element":
+                    CellPath path = CellPath.create(ByteBufferUtil.bytes(Integer.parseInt(f[2])));
+                    builder.addCell(cell(COLUMNS[Integer.parseInt(f[1])], path, f[3]));
+                    break;
+                default:
+                    break;
+            }
+        }
+        return builder.build();
+    }
+
+    private static String text(Row row) {
+        StringBuilder out = new StringBuilder();
+        if (row == null) {
+            return "";
+        }
+        if (!row.primaryKeyLivenessInfo().isEmpty()) {
+            out.append("marker/").append(text(row.primaryKeyLivenessInfo())).append(' ');
+        }
+        DeletionTime deletion = row.deletion().time();
+        if (!deletion.isLive()) {
+            out.append("deletion/").append(deletion.markedForDeleteAt()).append(':');
+            out.append(deletion.localDeletionTime()).append(' ');
+        }
+        for (ColumnData data : row) {
+            String column = data.column().name.toString();
+            if (data instanceof Cell) {
+                out.append("cell/").append(column).append('/').append(text((Cell<?>) data)).append(' ');
+                continue;
+            }
+            DeletionTime elements = ((ComplexColumnData) data).complexDeletion();
+            // One that the deletion of the row covers has no effect.
+            if (!elements.isLive() && elements.markedForDeleteAt() > deletion.markedForDeleteAt()) {
+                out.append("elements/").append(column).append('/').append(elements.markedForDeleteAt()).append(':');
+                out.append(elements.localDeletionTime()).append(' ');
+            }
+            for (Cell<?> cell : (ComplexColumnData) data) {
+                out.append("element/").append(column).append('/').append(ByteBufferUtil.toInt(cell.path().get(0)));
+                out.append('/').append(text(cell)).append(' ');
+            }
+        }
+        return out.toString().trim();
+    }
+
+    private static String text(Cell<?> cell) {
+        String kind = cell.isTombstone() ? "tombstone" : cell.isExpiring() ? "expiring" : "live";
+        return kind + ":" + cell.timestamp() + ":" + cell.ttl() + ":" + second(cell.localDeletionTime()) + ":"
+                + hex(cell.buffer());
+    }
+
+    private static String text(LivenessInfo marker) {
+        return marker.timestamp() + ":" + marker.ttl() + ":" + second(marker.localExpirationTime());
     }
 
     private static LivenessInfo marker(String text) {

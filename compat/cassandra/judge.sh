@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares internal/row with Apache Cassandra's own classes on random values: order,
-# validation, texts, JSON, tokens and which of two cells wins. Needs Go, Java 11 or
+# validation, texts, JSON, tokens, sums of times and merged rows. Needs Go, Java 11 or
 # later and Maven. The arguments are the number of questions and the seed; RECORD=1
 # replaces the recorded answers in testdata.
 set -euo pipefail

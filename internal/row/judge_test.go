@@ -171,6 +171,10 @@ func judgeAnswer(t *testing.T, question string) string {
 		return "ok\t" + hex.EncodeToString(DateOfTimestamp(Integer(value(1))))
 	case "reconcile":
 		return judgeReconcile(t, fields[1], fields[2])
+	case "merge":
+		a, b := judgeRow(t, fields[1]), judgeRow(t, fields[2])
+		merged := Merge(&a, &b)
+		return showRow(&merged)
 	case "marker":
 		return judgeMarker(t, fields[1], fields[2])
 	}
@@ -216,37 +220,104 @@ func judgeAnswer(t *testing.T, question string) string {
 	return ""
 }
 
+// judgeCell parses a cell of a question.
+func judgeCell(t *testing.T, text string) Cell {
+	t.Helper()
+	fields := strings.Split(text, ":")
+	c := Cell{Kind: map[string]CellKind{"live": CellLive, "expiring": CellExpiring, "tombstone": CellTombstone}[fields[0]], Value: mustHex(t, fields[4])}
+	if _, err := fmt.Sscanf(strings.Join(fields[1:4], ":"), "%d:%d:%d", &c.Timestamp, &c.TTL, &c.Local); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func showCell(c *Cell) string {
+	return fmt.Sprintf("%s:%d:%d:%d:%x", [...]string{"live", "expiring", "tombstone"}[c.Kind], c.Timestamp, c.TTL, c.Local, c.Value)
+}
+
 // judgeReconcile returns the cell that wins.
 func judgeReconcile(t *testing.T, a, b string) string {
 	t.Helper()
-	rows := [2]Row{}
-	for i, text := range []string{a, b} {
-		fields := strings.Split(text, ":")
-		c := Cell{Column: 1, Kind: map[string]CellKind{"live": CellLive, "expiring": CellExpiring, "tombstone": CellTombstone}[fields[0]], Value: mustHex(t, fields[4])}
-		c.Timestamp, _ = strconv.ParseInt(fields[1], 10, 64)
-		ttl, _ := strconv.ParseUint(fields[2], 10, 32)
-		c.TTL = uint32(ttl)
-		c.Local, _ = strconv.ParseInt(fields[3], 10, 64)
-		rows[i].Cells = []Cell{c}
+	x, y := Row{Cells: []Cell{judgeCell(t, a)}}, Row{Cells: []Cell{judgeCell(t, b)}}
+	merged := Merge(&x, &y)
+	return showCell(&merged.Cells[0])
+}
+
+func judgeLiveness(t *testing.T, text string) Liveness {
+	t.Helper()
+	m := Liveness{Present: true}
+	if _, err := fmt.Sscanf(text, "%d:%d:%d", &m.Timestamp, &m.TTL, &m.Expiry); err != nil {
+		t.Fatal(err)
 	}
-	merged := Merge(&rows[0], &rows[1])
-	c := merged.Cells[0]
-	return fmt.Sprintf("%s:%d:%d:%d:%x", [...]string{"live", "expiring", "tombstone"}[c.Kind], c.Timestamp, c.TTL, c.Local, c.Value)
+	return m
+}
+
+func showMarker(m Liveness) string {
+	return fmt.Sprintf("%d:%d:%d", m.Timestamp, m.TTL, m.Expiry)
 }
 
 // judgeMarker returns the marker that wins.
 func judgeMarker(t *testing.T, a, b string) string {
 	t.Helper()
-	markers := [2]Liveness{}
-	for i, text := range []string{a, b} {
-		m := &markers[i]
-		m.Present = true
-		if _, err := fmt.Sscanf(text, "%d:%d:%d", &m.Timestamp, &m.TTL, &m.Expiry); err != nil {
-			t.Fatal(err)
+	return showMarker(judgeLiveness(t, a).or(judgeLiveness(t, b)))
+}
+
+// judgeRow parses a row of a question.
+func judgeRow(t *testing.T, text string) Row {
+	t.Helper()
+	row := Row{}
+	for part := range strings.FieldsSeq(text) {
+		fields := strings.Split(part, "/")
+		column := uint32(0)
+		if len(fields) > 2 {
+			column = uint32(fields[1][0] - '0')
+		}
+		deletion := func(text string) (timestamp, second int64) {
+			if _, err := fmt.Sscanf(text, "%d:%d", &timestamp, &second); err != nil {
+				t.Fatal(err)
+			}
+			return timestamp, second
+		}
+		switch fields[0] {
+		case "marker":
+			row.Marker = judgeLiveness(t, fields[1])
+		case "deletion":
+			row.Deletion.Present = true
+			row.Deletion.Timestamp, row.Deletion.Local = deletion(fields[1])
+		case "elements":
+			c := Cell{Column: column, Kind: CellDeletion}
+			c.Timestamp, c.Local = deletion(fields[2])
+			row.Cells = append(row.Cells, c)
+		default:
+			c := judgeCell(t, fields[len(fields)-1])
+			if c.Column = column; fields[0] == "element" {
+				c.Path = []byte{fields[2][0] - '0'}
+			}
+			row.Cells = append(row.Cells, c)
 		}
 	}
-	m := markers[0].or(markers[1])
-	return fmt.Sprintf("%d:%d:%d", m.Timestamp, m.TTL, m.Expiry)
+	return row
+}
+
+func showRow(row *Row) string {
+	var parts []string
+	if row.Marker.Present {
+		parts = append(parts, "marker/"+showMarker(row.Marker))
+	}
+	if row.Deletion.Present {
+		parts = append(parts, fmt.Sprintf("deletion/%d:%d", row.Deletion.Timestamp, row.Deletion.Local))
+	}
+	for i := range row.Cells {
+		switch c := &row.Cells[i]; {
+		case c.Kind == CellDeletion:
+			parts = append(parts, fmt.Sprintf("elements/%d/%d:%d", c.Column, c.Timestamp, c.Local))
+		case c.Path != nil:
+			parts = append(parts, fmt.Sprintf("element/%d/%d/%s", c.Column, c.Path[0], showCell(c)))
+		default:
+			parts = append(parts, fmt.Sprintf("cell/%d/%s", c.Column, showCell(c)))
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // judgeQuestions draws questions of all kinds.
@@ -302,6 +373,8 @@ func judgeQuestions(r *rand.Rand, count int) []string {
 				return fmt.Sprintf("%d:0:0", r.IntN(3))
 			}
 			ask("marker", marker(), marker())
+			a, b := randomRow(r), randomRow(r)
+			ask("merge", showRow(&a), showRow(&b))
 		case 0, 1:
 			w := randomValue(r, typ)
 			if r.IntN(4) == 0 {
