@@ -237,7 +237,8 @@ func (e *Engine) parsePermission(ctx context.Context, user resource.User, body v
 	view := e.catalog.View()
 	c, ok := locateContainer(view, Link{Database: named.Database, Container: named.Container})
 	if !ok {
-		return p, awaitContainer(view, user, named, &p)
+		p.Target = awaited(view, user, named)
+		return p, checkKeyless(&p)
 	}
 	if c.Database.RID != user.RID.Database() {
 		return p, status.New(status.CodeNotFound, 0, "The resource '%s' of the permission does not exist in the database of the user.", p.Resource)
@@ -255,13 +256,13 @@ func (e *Engine) parsePermission(ctx context.Context, user resource.User, body v
 	return p, nil
 }
 
-// awaitContainer sets the target of a permission whose container does not exist.
-func awaitContainer(view *catalog.View, user resource.User, named resource.PermissionLink, p *resource.Permission) error {
-	p.Target = resource.PermissionTarget{Awaited: named.Container, Feed: named.Feed, ID: named.ID}
+// awaited returns the target of a permission whose container does not exist.
+func awaited(view *catalog.View, user resource.User, named resource.PermissionLink) resource.PermissionTarget {
+	t := resource.PermissionTarget{Awaited: named.Container, Feed: named.Feed, ID: named.ID}
 	if d, ok := locateDatabase(view, Link{Database: named.Database}); !ok || d.RID != user.RID.Database() {
-		p.Target.Awaited = named.Database + "/" + named.Container
+		t.Awaited = named.Database + "/" + named.Container
 	}
-	return checkKeyless(p)
+	return t
 }
 
 // checkKeyless refuses a key of a permission for a resource without a partition.

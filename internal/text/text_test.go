@@ -380,8 +380,13 @@ func TestVersions(t *testing.T) {
 		language      string
 		version, want int // want 0: unknown
 	}{
-		{"en-US", 1, 1}, {"en-us", 2, 2}, {"en-US", 0, 0}, {"en-US", Version + 1, 0},
-		{"de-DE", 1, 1}, {"de-DE", 2, 1}, {"nl-NL", 1, 0},
+		{"en-US", 1, 1},
+		{"en-us", 2, 2},
+		{"en-US", 0, 0},
+		{"en-US", Version + 1, 0},
+		{"de-DE", 1, 1},
+		{"de-DE", 2, 1},
+		{"nl-NL", 1, 0},
 	} {
 		a, ok := ForVersion(c.language, c.version)
 		if ok != (c.want > 0) || ok && a.Version() != c.want {
