@@ -233,12 +233,12 @@ func (m *Event) encode(e *encoder) {
 	e.addressPort(m.Address)
 }
 
-func (m *Rows) encode(e *encoder) {
-	e.b = slices.Grow(e.b, len(m.Cells)+minRows)
+func (r *Rows) encode(e *encoder) {
+	e.b = slices.Grow(e.b, len(r.Cells)+minRows)
 	e.int(kindRows)
-	e.metadata(&m.Metadata)
-	e.int(int32(m.Count))
-	e.b = append(e.b, m.Cells...)
+	e.metadata(&r.Metadata)
+	e.int(int32(r.Count))
+	e.b = append(e.b, r.Cells...)
 }
 
 // minRows is about the length of the metadata of a few columns.

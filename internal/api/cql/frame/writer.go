@@ -159,22 +159,46 @@ func (w *Writer) seal(contained bool) {
 	w.open = -1
 }
 
-// Flush sends everything that was gathered with one write.
-func (w *Writer) Flush() error {
+// Gathered is what a writer has gathered. It is sent or dropped once.
+type Gathered struct{ buffer *[]byte }
+
+// Take removes everything that was gathered from the writer, so that more can be
+// gathered while it is sent. The caller keeps the order.
+func (w *Writer) Take() Gathered {
 	if w.buffer == nil {
-		return nil
+		return Gathered{}
 	}
 	if w.open >= 0 {
 		w.seal(true)
 	}
-	var err error
-	if len(*w.buffer) > 0 {
-		_, err = w.to.Write(*w.buffer)
-	}
-	keep(&buffers, w.buffer)
+	taken := Gathered{w.buffer}
 	w.buffer = nil
+	return taken
+}
+
+// Len returns the number of bytes.
+func (g Gathered) Len() int {
+	if g.buffer == nil {
+		return 0
+	}
+	return len(*g.buffer)
+}
+
+// Send sends the bytes with one write.
+func (g Gathered) Send(to io.Writer) error {
+	if g.buffer == nil {
+		return nil
+	}
+	var err error
+	if len(*g.buffer) > 0 {
+		_, err = to.Write(*g.buffer)
+	}
+	keep(&buffers, g.buffer)
 	return err
 }
+
+// Flush sends everything that was gathered with one write.
+func (w *Writer) Flush() error { return w.Take().Send(w.to) }
 
 // Write gathers a frame and sends it, for clients and tests.
 func (w *Writer) Write(f *Frame) error {
