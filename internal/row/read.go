@@ -30,8 +30,9 @@ type Snapshot struct {
 
 // Read reads the columns of an encoded row into values, which must be as long as
 // wants. Wants must be in the order of their column ids, each once; other columns
-// are skipped. It returns whether the row is alive. It allocates for multi-cell
-// columns only.
+// are skipped, and it does not read the cells after the last wanted column if the
+// row is known to be alive. It returns whether the row is alive. It allocates for
+// multi-cell columns only.
 func (r *Reader) Read(encoded []byte, wants []Want, at Snapshot, values []Value) (alive bool, err error) {
 	if err := r.Reset(encoded); err != nil {
 		return false, err
@@ -50,7 +51,10 @@ func (r *Reader) Read(encoded []byte, wants []Want, at Snapshot, values []Value)
 			elements.finish(&values[next])
 			next++
 		}
-		if next == len(wants) || wants[next].Column != c.Column {
+		if next == len(wants) {
+			break
+		}
+		if wants[next].Column != c.Column {
 			continue
 		}
 		if err := elements.see(wants[next].Type, c, &values[next]); err != nil {

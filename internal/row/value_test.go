@@ -28,8 +28,8 @@ func mustHex(t testing.TB, text string) []byte {
 	return v
 }
 
-// TestValidateTexts checks the sentence for each kind of invalid bytes, and that
-// Null and empty values are valid where they are documented to be.
+// TestValidateTexts checks the sentence for each kind of invalid bytes, and that null
+// and empty values are valid where they are documented to be.
 func TestValidateTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ typ, value, want string }{
