@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench calibrate lint compat apps crash damage soak hostile differential planner binaryjson requirements release
+.PHONY: build test race fuzz bench calibrate lint compat apps crash damage soak hostile differential planner binaryjson judge requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -16,6 +16,7 @@ hostile:  ; DECAN_HOSTILE=3m go test -run TestHostile -timeout 20m -v ./cmd/deca
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run 'TestDifferential|TestCompiledPaths' -timeout 120m -v ./internal/engine ./internal/query
 binaryjson: ; DECAN_BINARYJSON=100000 go test -run TestDotNet -timeout 30m -v ./internal/api/nosql/binaryjson
 planner:  ; DECAN_PLANNER=200000 go test -run 'TestPlanner(Values)?$$' -timeout 120m -v ./internal/query
+judge:    ; ./compat/cassandra/judge.sh 200000
 crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
 damage:   ; DECAN_DAMAGE_TRIALS=1000 go test -run 'TestDamage$$' -timeout 60m -v ./cmd/decan
 requirements: ; go run -C tools ./requirements

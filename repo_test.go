@@ -32,7 +32,10 @@ internal/geo, internal/vector: value
 internal/text:
 internal/index: value resource status geo text vector
 internal/query/sql: value status
+internal/table/cql:
+internal/table: partitionkey row table/cql
 internal/query: value partitionkey resource status pacing index geo text vector query/sql
+internal/row:
 internal/script: value status
 internal/patch: value status query/sql
 internal/storage: status pacing
@@ -44,6 +47,7 @@ internal/partition/check: value partitionkey resource index storage partition/la
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
+internal/api/cql/frame:
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status
@@ -76,6 +80,8 @@ var libraries = map[string][]string{
 	"github.com/golang/geo":                 {"internal/geo"},
 	"github.com/blevesearch/snowballstem":   {"internal/text"},
 	"modernc.org/quickjs":                   {"internal/script"},
+	"github.com/klauspost/compress":         {"internal/api/cql/frame"},
+	"github.com/pierrec/lz4/v4":             {"internal/api/cql/frame"},
 	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/nosql", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":     nil,
@@ -211,7 +217,7 @@ func TestWireWords(t *testing.T) {
 	dirs := []string{
 		"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
 		"internal/geo", "internal/text", "internal/vector", "internal/pacing",
-		"internal/query", "internal/query/sql", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/partition/scan", "internal/catalog",
+		"internal/query", "internal/query/sql", "internal/table", "internal/table/cql", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/partition/scan", "internal/catalog",
 		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob",
 	}
 	set := token.NewFileSet()

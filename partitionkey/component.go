@@ -19,6 +19,7 @@ const (
 	TypeTrue
 	TypeNumber
 	TypeString
+	TypeBytes // the routing key of a table
 )
 
 // Component is the value of one level of a key. The zero value is undefined.
@@ -26,7 +27,7 @@ const (
 type Component struct {
 	typ  Type
 	bits uint64 // the float64; zero unless typ is TypeNumber
-	text string // valid UTF-8; empty unless typ is TypeString
+	text string // valid UTF-8 of TypeString, any bytes of TypeBytes; empty for other types
 }
 
 // notANumber is the only NaN in components, so that == works.
@@ -70,13 +71,19 @@ func String(s string) Component {
 	return Component{typ: TypeString, text: s}
 }
 
+// Bytes returns the component of the key of a table: the routing key, as drivers
+// compute it. That is the value of the one column of the partition key, or for
+// each of several columns its length in two bytes, its value and a zero byte.
+func Bytes(routingKey string) Component { return Component{typ: TypeBytes, text: routingKey} }
+
 // Type returns the type of the component.
 func (c Component) Type() Type { return c.typ }
 
 // Float returns the number of a TypeNumber component, and 0 for other types.
 func (c Component) Float() float64 { return math.Float64frombits(c.bits) }
 
-// Text returns the string of a TypeString component, and "" for other types.
+// Text returns the string of a TypeString component, the bytes of a TypeBytes
+// component, and "" for other types.
 func (c Component) Text() string { return c.text }
 
 // finite reports whether JSON can represent the component.
@@ -91,8 +98,11 @@ func (c Component) compare(o Component) int {
 	if c.typ != o.typ {
 		return cmp.Compare(c.typ, o.typ)
 	}
-	if c.typ == TypeNumber {
+	switch c.typ {
+	case TypeNumber:
 		return cmp.Compare(c.Float(), o.Float())
+	case TypeBytes:
+		return strings.Compare(c.text, o.text)
 	}
 	return compareUTF16(c.text, o.text)
 }

@@ -15,6 +15,7 @@ const (
 	KindHash      Kind = iota // one path; the default
 	KindMultiHash             // one to three paths, each hashed separately
 	KindRange                 // not hashed; only old libraries use it, and Validate rejects it
+	KindToken                 // of tables: one routing key, hashed by [Token]; the paths name its columns
 )
 
 // String returns the name used on the wire.
@@ -26,6 +27,8 @@ func (k Kind) String() string {
 		return "MultiHash"
 	case KindRange:
 		return "Range"
+	case KindToken:
+		return "Token"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -33,7 +36,7 @@ func (k Kind) String() string {
 // MarshalText returns the name used on the wire, and an *Error for an unknown
 // kind.
 func (k Kind) MarshalText() ([]byte, error) {
-	if k > KindRange {
+	if k > KindToken {
 		return nil, &Error{Message: fmt.Sprintf("%v is not a kind of partition key.", k)}
 	}
 	return []byte(k.String()), nil
@@ -42,7 +45,7 @@ func (k Kind) MarshalText() ([]byte, error) {
 // UnmarshalText accepts the name of a kind in any letter case. For other text
 // the *Error names the allowed kinds.
 func (k *Kind) UnmarshalText(text []byte) error {
-	for kind := KindHash; kind <= KindRange; kind++ {
+	for kind := KindHash; kind <= KindToken; kind++ {
 		if strings.EqualFold(string(text), kind.String()) {
 			*k = kind
 			return nil
@@ -82,6 +85,9 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 // Validate returns nil if a container can have the definition. Otherwise the
 // *Error says what is allowed.
 func (d Definition) Validate() error {
+	if d.Kind == KindToken {
+		return d.validateToken()
+	}
 	if d.Kind != KindHash && d.Kind != KindMultiHash {
 		return errorf("The partition key kind %v is not allowed. Use 'Hash' or 'MultiHash'.", d.Kind)
 	}
@@ -99,6 +105,18 @@ func (d Definition) Validate() error {
 	}
 	if d.Kind == KindMultiHash && d.version() != 2 {
 		return errorf("The partition key kind 'MultiHash' needs version 2, not %d.", d.Version)
+	}
+	return validatePaths(d.Paths)
+}
+
+// validateToken checks the definition of a table, which may have any number of
+// columns in its key.
+func (d Definition) validateToken() error {
+	if len(d.Paths) == 0 {
+		return errorf("The partition key definition has no path. Kind 'Token' needs one for each column of the key.")
+	}
+	if d.version() != 2 {
+		return errorf("The partition key kind 'Token' needs version 2, not %d.", d.Version)
 	}
 	return validatePaths(d.Paths)
 }
@@ -144,30 +162,39 @@ func (d Definition) Equal(o Definition) bool {
 }
 
 // Levels returns the number of components of a full key.
-func (d Definition) Levels() int { return len(d.Paths) }
+func (d Definition) Levels() int {
+	if d.Kind == KindToken {
+		return 1 // the routing key, however many columns it has
+	}
+	return len(d.Paths)
+}
 
 // None returns the key of a document that lacks all of the properties: one
-// undefined component per path.
+// undefined component per level.
 func (d Definition) None() Key {
-	return Key{make([]Component, len(d.Paths))}
+	return Key{make([]Component, d.Levels())}
 }
 
 // Check returns nil if the key fits the definition: it has no more components
-// than there are paths, no fewer if full is true, and each component is within
-// its limits. Otherwise it returns an *Error; if the number of components is wrong, its
+// than there are levels, no fewer if full is true, and each component is within
+// its limits. The key of a table is one [Bytes] component; other keys have none. Otherwise it returns an *Error; if the number of components is wrong, its
 // Mismatch is true and Given and Levels are set. Point operations need a full key,
 // queries and feeds accept a prefix.
 func (d Definition) Check(key Key, full bool) error {
-	if n := key.Len(); n > len(d.Paths) {
-		return levelsError(n, len(d.Paths))
-	} else if full && n < len(d.Paths) {
-		return levelsError(n, len(d.Paths))
+	if n := key.Len(); n > d.Levels() || full && n < d.Levels() {
+		return levelsError(n, d.Levels())
 	}
 	for i, c := range key.components {
+		if (c.typ == TypeBytes) != (d.Kind == KindToken) {
+			return errorf("Component %d of the partition key has a type that a partition key of kind %v cannot have.", i+1, d.Kind)
+		}
+		if c.typ == TypeBytes && (c.text == "" || len(c.text) > RoutingKeyBytesMax) {
+			return errorf("The routing key is %d bytes long. It must have 1 to %d.", len(c.text), RoutingKeyBytesMax)
+		}
 		if !c.finite() {
 			return errorf("Component %d of the partition key is not a finite number.", i+1)
 		}
-		if len(c.text) > ComponentBytesMax && d.version() == 2 {
+		if len(c.text) > ComponentBytesMax && d.version() == 2 && c.typ != TypeBytes {
 			return errorf("Component %d of the partition key is %d bytes long. At most %d are allowed.", i+1, len(c.text), ComponentBytesMax)
 		}
 	}

@@ -1,13 +1,15 @@
 package partitionkey
 
 import (
+	"encoding/hex"
 	"math"
 	"strconv"
 	"unicode/utf16"
 )
 
 // String returns the key in the form that [Parse] reads: a JSON array in ASCII
-// without blanks. Parse returns an equal key unless a number is not finite.
+// without blanks. Parse returns an equal key unless a number is not finite or
+// the key is that of a table, which is written as one string of hexadecimal digits.
 func (k Key) String() string {
 	b, _ := k.AppendText(nil)
 	return string(b)
@@ -62,6 +64,8 @@ func (c *Component) appendJSON(dst []byte) []byte {
 		return appendNumber(dst, c.Float())
 	case TypeString:
 		return appendQuoted(dst, c.text)
+	case TypeBytes:
+		return append(hex.AppendEncode(append(dst, `"0x`...), []byte(c.text)), '"')
 	}
 	return append(dst, "{}"...)
 }

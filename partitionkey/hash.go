@@ -40,6 +40,9 @@ func (d Definition) AppendHash(dst []byte, k Key) []byte {
 	if len(k.components) == 0 {
 		return dst
 	}
+	if d.Kind == KindToken {
+		return appendToken(dst, Token([]byte(k.components[0].text)))
+	}
 	if d.Kind == KindRange {
 		return appendOrdered(dst, k.components, false)
 	}

@@ -68,6 +68,9 @@ func (k Key) Canonical(d Definition) []byte {
 
 // AppendCanonical appends the result of [Key.Canonical] to dst.
 func (k Key) AppendCanonical(dst []byte, d Definition) []byte {
+	if d.Kind == KindToken && len(k.components) == 1 {
+		return append(dst, k.components[0].text...)
+	}
 	cut := d.version() == 1
 	for _, c := range k.components {
 		// Every encoding has a definite end: the byte FF does not occur in

@@ -3,7 +3,7 @@
 //
 // Everything that routes uses it: the database itself, client-side resolvers,
 // the partition-key advisor, and programs that need to know where an item is
-// stored. A [Definition] belongs to a container and names one to three paths. A
+// stored. A [Definition] belongs to a container and names one to three paths, or the columns of the key of a table. A
 // [Key] is the list of values at those paths; [Parse] reads it from the form
 // that clients send, and a [Builder] builds it level by level. [Definition.Hash]
 // turns it into an [EPK], an effective partition key: a point in the key space.
@@ -36,6 +36,10 @@ const (
 	// 2, in bytes of UTF-8. It applies to each component of a hierarchical key.
 	// Version 1 accepts any length and cuts; see [Key.Canonical].
 	ComponentBytesMax = 2048
+
+	// RoutingKeyBytesMax is the maximum length of the routing key of a table, in
+	// bytes, as in Apache Cassandra.
+	RoutingKeyBytesMax = 1<<16 - 1
 )
 
 // Error is a mistake in a key or a definition, with a message for the person who

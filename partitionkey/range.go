@@ -57,18 +57,18 @@ func (r Range) String() string {
 // that begins with it, and of no others unless hashes collide. For a full key
 // that is a single point, for the empty key the whole key space; anything
 // between requires KindMultiHash. The error is an *Error; its Mismatch is set if
-// the key has more components than there are paths, or is a prefix under another
+// the key has more components than there are levels, or is a prefix under another
 // kind.
 func (d Definition) Prefix(k Key) (Range, error) {
 	n := k.Len()
 	if n == 0 {
 		return Full(), nil
 	}
-	if n > len(d.Paths) {
+	if n > d.Levels() {
 		return Range{}, d.Check(k, false)
 	}
 	e := d.Hash(k)
-	if n == len(d.Paths) {
+	if n == d.Levels() {
 		return Range{e, d.Successor(e)}, nil
 	}
 	if d.Kind != KindMultiHash {

@@ -18,8 +18,8 @@ const (
 // block, which it treats as signed. The least integer is the token of the empty
 // key only; a key that hashes to it gets the greatest integer.
 //
-// Tokens are unrelated to EPKs. They are in this package because it routes by
-// key.
+// The EPK of a key of [KindToken] is its token, see [TokenEPK]. For other kinds
+// tokens and EPKs are unrelated.
 func Token(routingKey []byte) int64 {
 	if len(routingKey) == 0 {
 		return math.MinInt64
@@ -44,6 +44,52 @@ func Token(routingKey []byte) int64 {
 		return token
 	}
 	return math.MaxInt64
+}
+
+// TokenEPK returns the EPK of the keys with a token. The order of tokens is that
+// of their EPKs: an EPK is the token without its sign, the least integer being
+// zero, in the upper 64 of the 126 bits of a hash of version 2. So tables divide
+// and split their key space as other containers do.
+func TokenEPK(token int64) EPK {
+	var room [hashWidth]byte
+	return EPK(appendToken(room[:0], token))
+}
+
+func appendToken(dst []byte, token int64) []byte {
+	u := uint64(token) ^ 1<<63
+	return uint128{u >> 2, u << 62}.append(dst)
+}
+
+// Tokens returns the least and the greatest token whose EPK lies in the range,
+// and false if there is none.
+func (r Range) Tokens() (least, greatest int64, ok bool) {
+	low, okLow := tokenFrom(r.Min)
+	above, okAbove := tokenFrom(r.Max)
+	switch {
+	case !okLow:
+		return 0, 0, false
+	case !okAbove:
+		return low, math.MaxInt64, true
+	}
+	return low, above - 1, low < above
+}
+
+// tokenFrom returns the least token whose EPK is not below a bound, and false if
+// there is none.
+func tokenFrom(e EPK) (token int64, ok bool) {
+	var b [hashWidth]byte
+	copy(b[:], e)
+	u := uint128{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+	if u.high>>62 != 0 {
+		return 0, false
+	}
+	from := u.high<<2 | u.low>>62
+	if u.low<<2 != 0 || len(e) > hashWidth && !zeros(e[hashWidth:]) {
+		if from++; from == 0 {
+			return 0, false
+		}
+	}
+	return int64(from ^ 1<<63), true
 }
 
 // signedTail combines up to eight bytes as Java does, where bytes are

@@ -17,7 +17,7 @@ from azure.cosmos import CosmosClient, PartitionKey
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 DATABASE, KEYS, ITEMS = "figures", 40, 1200
 RUS_OF_PARTITION = 6000 # the server makes one partition per 6,000 RU/s
-TIMES, ROUNDS = 60, 15
+TIMES, ROUNDS = 60, 21
 
 QUERIES = {
     "ORDER BY": "SELECT * FROM c {} ORDER BY c.n",
@@ -132,20 +132,25 @@ def main():
         try:
             for i, binary in enumerate(options.binaries):
                 servers.append(Server(binary, 28481 + 10 * i, work))
-            print("| client | container, key | query |" + " queries, plans | processor time | |" * len(servers))
-            print("|---|---|---|" + "---|---|" * len(servers))
+            compared = len(servers) - 1
+            print("| client | container, key | query |" + " queries, plans | processor time |" * len(servers) + " ratio to the first, quartiles of the rounds |" * compared)
+            print("|---|---|---|" + "---|---|" * len(servers) + "---|" * compared)
             for title, (command, environment) in clients(options).items():
                 programs = [Client(command, server, **environment) for server in servers]
                 for container, key in (("eight", None), ("eight", "p7"), ("one", None)):
                     for name, text in QUERIES.items():
                         row = [measure(s, c, name, text, container, key) for s, c in zip(servers, programs)]
                         times = [[] for _ in servers]
-                        for _ in range(ROUNDS):
-                            for server, client, (_, _, ask), each in zip(servers, programs, row, times):
+                        for n in range(ROUNDS):
+                            turns = list(zip(servers, programs, row, times))
+                            for server, client, (_, _, ask), each in turns if n % 2 else turns[::-1]:
                                 before = server.seconds()
                                 client.run(TIMES, **ask)
                                 each.append((server.seconds() - before) / TIMES * 1e6)
                         cells = [f" {q:g}, {p:g} | {statistics.quantiles(each)[0]:.0f} µs |" for (q, p, _), each in zip(row, times)]
+                        for each in times[1:]:
+                            low, middle, high = statistics.quantiles(now / first for now, first in zip(each, times[0]))
+                            cells.append(f" {middle:.2f} ({low:.2f} to {high:.2f}) |")
                         given = "key as an option" if key else "filter"
                         print(f"| {title} | {container}, {given} | {name} |" + "".join(cells), flush=True)
                 for program in programs:

@@ -31,8 +31,13 @@ func accessText(v *catalog.View) string {
 				if !ok || !found || byName.RID != p.RID || byRID.ID != p.ID {
 					fmt.Fprintf(&out, "permission %s is not found by name and RID\n", p.ID)
 				}
-				if _, exists := v.ContainerByRID(p.Target.Container); !exists {
+				if c, exists := v.ContainerByRID(p.Target.Container); exists == p.Target.Waits() {
 					fmt.Fprintf(&out, "permission %s is for no container\n", p.ID)
+				} else if exists && p.Target.Awaited != "" && p.Target.Awaited != c.ID {
+					fmt.Fprintf(&out, "permission %s waited for %s and is for %s\n", p.ID, p.Target.Awaited, c.ID)
+				}
+				if _, exists := v.Container(d.ID, p.Target.Awaited); exists && p.Target.Waits() && (p.Key == nil || p.Key.Len() < 3) {
+					fmt.Fprintf(&out, "permission %s is not bound to %s\n", p.ID, p.Target.Awaited)
 				}
 				fmt.Fprintf(&out, "  %s %s %s %s %v %s %x\n", p.ID, p.RID, p.ETag, p.Resource, p.Target, p.Key, p.Fingerprint())
 			}
@@ -62,6 +67,16 @@ func drawnAccess(t *testing.T, c *catalog.Catalog, r *rand.Rand, n int) catalog.
 	database := v.Databases()[r.IntN(len(v.Databases()))]
 	containers := v.Containers(database.RID)
 	name := fmt.Sprint("n", r.IntN(6))
+	switch n { // at least one permission waits for its container
+	case 0:
+		return catalog.CreateUser{Database: database.RID, User: resource.User{ID: name}}
+	case 1:
+		return catalog.CreatePermission{User: users[0].RID, Permission: resource.Permission{ID: name, Mode: resource.PermissionRead, Target: resource.PermissionTarget{Awaited: "c0"}}}
+	case 2:
+		container := parseContainer(t, "c0")
+		container.RID = c.ReserveContainer(database.RID)
+		return catalog.CreateContainer{Container: container, Partitions: tile(container.PartitionKey, 1)}
+	}
 	guid := fmt.Sprintf("10000000-0000-0000-0000-%012d", r.IntN(4))
 	switch r.IntN(14) {
 	case 0:
@@ -69,7 +84,14 @@ func drawnAccess(t *testing.T, c *catalog.Catalog, r *rand.Rand, n int) catalog.
 			return catalog.CreateDatabase{Database: resource.Database{ID: fmt.Sprint("d", n)}}
 		}
 	case 1:
-		container := parseContainer(t, fmt.Sprint("c", n))
+		container := parseContainer(t, fmt.Sprint("c", r.IntN(12)))
+		for _, user := range v.Users(database.RID) { // perhaps one that permissions wait for
+			for _, p := range v.Permissions(user.RID) {
+				if p.Target.Waits() && r.IntN(2) == 0 {
+					container.ID = p.Target.Awaited
+				}
+			}
+		}
 		container.RID = c.ReserveContainer(database.RID)
 		return catalog.CreateContainer{Container: container, Partitions: tile(container.PartitionKey, 1)}
 	case 2:
@@ -110,8 +132,12 @@ func drawnAccess(t *testing.T, c *catalog.Catalog, r *rand.Rand, n int) catalog.
 		if len(own) > 0 && r.IntN(3) == 0 {
 			return catalog.DeletePermission{RID: own[r.IntN(len(own))].RID}
 		}
-		key := partitionkey.NewKey(partitionkey.String(name), partitionkey.Undefined())
-		p := resource.Permission{ID: name, Mode: resource.PermissionAll, Resource: name, Key: &key, Target: resource.PermissionTarget{Container: containers[r.IntN(len(containers))].RID}}
+		key := partitionkey.NewKey([]partitionkey.Component{partitionkey.String(name), partitionkey.Undefined(), partitionkey.Null()}[:1+r.IntN(3)]...)
+		target := resource.PermissionTarget{Container: containers[r.IntN(len(containers))].RID}
+		if r.IntN(2) == 0 {
+			target = resource.PermissionTarget{Awaited: fmt.Sprint("c", r.IntN(12))}
+		}
+		p := resource.Permission{ID: name, Mode: resource.PermissionAll, Resource: name, Key: &key, Target: target}
 		if len(own) > 0 && r.IntN(2) == 0 {
 			p.RID = own[r.IntN(len(own))].RID
 			return catalog.ReplacePermission{Permission: p}
@@ -136,8 +162,8 @@ func TestAccessSurvives(t *testing.T) {
 	if _, err := c.Commit(context.Background(), catalog.CreateDatabase{Database: resource.Database{ID: "d"}}); err != nil {
 		t.Fatal(err)
 	}
-	committed, permissions := 0, 0
-	for n := range 300 {
+	committed, permissions, bound := 0, 0, 0
+	for n := range 600 {
 		before := c.View()
 		was := accessText(before)
 		_, err := c.Commit(context.Background(), drawnAccess(t, c, r, n))
@@ -146,6 +172,18 @@ func TestAccessSurvives(t *testing.T) {
 		}
 		if err == nil {
 			committed++
+		}
+		for _, d := range c.View().Databases() {
+			for _, user := range c.View().Users(d.RID) {
+				for _, p := range c.View().Permissions(user.RID) {
+					if old, ok := before.PermissionByRID(p.RID); ok && old.Target.Waits() && !p.Target.Waits() && old.ETag == p.ETag {
+						bound++
+						if old.Fingerprint() != p.Fingerprint() {
+							t.Errorf("seed %d, step %d: the tokens of %s end with the creation of its container", seed, n, p.ID)
+						}
+					}
+				}
+			}
 		}
 		if accessText(before) != was {
 			t.Fatalf("seed %d, step %d: an earlier view has changed", seed, n)
@@ -158,12 +196,12 @@ func TestAccessSurvives(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d, step %d: %v", seed, n, err)
 		}
-		if got, want := accessText(after.View()), accessText(c.View()); got != want || strings.Contains(got, " is ") {
+		if got, want := accessText(after.View()), accessText(c.View()); got != want || strings.Contains(got, " is ") || strings.Contains(got, " waited ") {
 			t.Errorf("seed %d, step %d:\n%s\nwant:\n%s", seed, n, got, want)
 		}
 		shut()
 	}
-	if committed < 50 || permissions == 0 {
-		t.Errorf("seed %d: only %d changes fit, and %d permissions were seen", seed, committed, permissions)
+	if committed < 50 || permissions == 0 || bound == 0 {
+		t.Errorf("seed %d: only %d changes fit, %d permissions were seen, and %d waited for their container", seed, committed, permissions, bound)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Change is one step from a version to the next: CreateDatabase, DeleteDatabase,
+// Change is one step from a version to the next: CreateDatabase, ReplaceDatabase, DeleteDatabase,
 // CreateContainer, ReplaceContainer, DeleteContainer, PutThroughput, PlanSplit,
 // FinishSplit, DropSplit, and the changes of merges, scripts, users, permissions,
 // roles and account keys in the files of these names.
@@ -38,6 +38,32 @@ func (c CreateDatabase) apply(d *draft) error {
 		return err
 	}
 	return d.putOffer(c.Throughput, database.RID)
+}
+
+// ReplaceDatabase stores a changed database: 404 if it does not exist, 412 if Expect is
+// not its etag.
+type ReplaceDatabase struct {
+	Database resource.Database // ETag and TS are set by the commit
+	Expect   resource.ETag     // of the version that the change was made from
+}
+
+func (c ReplaceDatabase) apply(d *draft) error {
+	old, ok := d.view.byRID[c.Database.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, old.ETag); err != nil {
+		return err
+	}
+	changed := c.Database
+	changed.ETag, changed.TS = d.etag(), d.now
+	containers := make(map[string]*Container, len(old.containers))
+	for id, container := range old.containers {
+		moved := *container
+		moved.Database = changed
+		containers[id], d.view.containers[moved.RID] = &moved, &moved
+	}
+	return d.putDatabase(changed, containers)
 }
 
 // DeleteDatabase removes a database with its containers and offers: 404 if it
@@ -98,6 +124,9 @@ func (c CreateContainer) apply(d *draft) error {
 		if err := d.claim(container.RID, p.ID); err != nil {
 			return err
 		}
+	}
+	if err := d.bindPermissions(container); err != nil {
+		return err
 	}
 	return d.putOffer(c.Throughput, container.RID)
 }
@@ -162,6 +191,37 @@ func (c DeleteContainer) apply(d *draft) error {
 		return err
 	}
 	return d.deleteContainer(container)
+}
+
+// TruncateContainer replaces a container by another one of the same name, whose
+// partitions already exist as directories, and passes its offer on: 404 if it does not
+// exist, 412 if Expect is not its etag. The directories of the old one become leftovers.
+type TruncateContainer struct {
+	RID        resource.RID       // of the container that is replaced
+	Expect     resource.ETag      // its version
+	Container  resource.Container // RID from ReserveContainer; ETag and TS are set by the commit
+	Partitions []resource.Partition
+}
+
+func (c TruncateContainer) apply(d *draft) error {
+	old, ok := d.view.containers[c.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, old.ETag); err != nil {
+		return err
+	}
+	offer, own := d.view.offers[c.RID]
+	if err := d.deleteContainer(old); err != nil {
+		return err
+	}
+	create := CreateContainer{Container: c.Container, Partitions: c.Partitions}
+	if own {
+		passed := *offer
+		passed.RID, passed.Shares = "", nil
+		create.Throughput = &passed
+	}
+	return create.apply(d)
 }
 
 // PutThroughput changes the offer of a database or container: 404 if it has no

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/decandb/decan/internal/resource"
@@ -44,7 +45,7 @@ func (v *View) Permissions(user resource.RID) []resource.Permission {
 }
 
 // CreatePermission creates a permission of a user: 404/1003 without the user, 404
-// without the container that it is for, 409 if the id is taken or the user has a
+// if the container that it is for is gone, 409 if the id is taken or the user has a
 // permission for the same resource, 403 if the account has as many as it may
 // have.
 type CreatePermission struct {
@@ -119,8 +120,19 @@ func (d *draft) permission(rid resource.RID, want resource.ETag) (*user, *resour
 
 // putPermission stores a permission in place of before, which is nil for a new one.
 func (d *draft) putPermission(owner *user, permission resource.Permission, before *resource.Permission) error {
-	if c, ok := d.view.containers[permission.Target.Container]; !ok || c.Database.RID != owner.RID.Database() {
+	database := d.view.byRID[owner.RID.Database()]
+	if database == nil {
+		return status.OwnerNotFound()
+	}
+	if c, ok := d.view.containers[permission.Target.Container]; ok && c.Database.RID == database.RID {
+		// A permission that becomes its own again keeps its tokens.
+		if before != nil && before.Target.Container == c.RID {
+			permission.Target.Awaited = before.Target.Awaited
+		}
+	} else if !permission.Target.Waits() {
 		return status.NotFound()
+	} else if c, ok := database.containers[permission.Target.Awaited]; ok && fits(permission, c) {
+		permission.Target.Container = c.RID // It was created after the look-up.
 	}
 	for _, other := range owner.byID {
 		if other.RID != permission.RID && other.SameResource(permission) {
@@ -150,6 +162,40 @@ func (d *draft) dropPermissions(owner *user, gone []*resource.Permission) {
 	d.view.users.put(&changed, owner)
 }
 
+// fits reports whether a permission can be one for a container: its key is none, or a key
+// or a prefix of one there.
+func fits(p resource.Permission, c *Container) bool {
+	return p.Key == nil || c.PartitionKey.Check(*p.Key, false) == nil
+}
+
+// bindPermissions gives the permissions that wait for a container of its name to a new
+// container. They belong to it from now on, and are deleted with it.
+func (d *draft) bindPermissions(c *Container) error {
+	for _, owner := range d.view.users.of(c.Database.RID) {
+		var bound []resource.Permission
+		for _, one := range owner.byID {
+			if one.Target.Waits() && one.Target.Awaited == c.ID && fits(*one, c) {
+				bound = append(bound, *one)
+			}
+		}
+		if len(bound) == 0 {
+			continue
+		}
+		changed := *owner
+		changed.byID, changed.byRID = maps.Clone(owner.byID), maps.Clone(owner.byRID)
+		for i := range bound {
+			one := &bound[i]
+			one.Target.Container = c.RID
+			changed.byID[one.ID], changed.byRID[one.RID] = one, one
+			if err := d.put(permissionRow, one.RID, *one); err != nil {
+				return err
+			}
+		}
+		d.view.users.put(&changed, owner)
+	}
+	return nil
+}
+
 // deletePermissionsFor removes the permissions for a deleted container and for
 // the resources in it.
 func (d *draft) deletePermissionsFor(container resource.RID) {
@@ -167,10 +213,12 @@ func (d *draft) deletePermissionsFor(container resource.RID) {
 }
 
 // loadPermission adds a stored permission to the view. If its user or container
-// does not exist, a release without permissions has deleted that.
+// does not exist, a release without permissions has deleted that. One that waits for a
+// container continues to wait, even if another release has created one of its name.
 func (v *View) loadPermission(permission resource.Permission) error {
 	owner, ok := v.users.get(permission.RID.User())
-	if _, exists := v.containers[permission.Target.Container]; !ok || !exists {
+	_, exists := v.containers[permission.Target.Container]
+	if waits := permission.Target.Waits() && permission.Target.Awaited != ""; !ok || !exists && !waits {
 		return nil
 	}
 	if owner.byID == nil {

@@ -35,6 +35,10 @@ type Replica interface {
 	// Estimate returns how many documents a query is expected to read, and false if that
 	// is not known without reading them.
 	Estimate(ctx context.Context, q partition.Query) (int64, bool, error)
+	// WriteItems changes items of one key of a table. The LSN is valid also with an error.
+	WriteItems(ctx context.Context, w partition.WriteItems) (resource.LSN, error)
+	// ReadItems visits items of a table. The LSN is valid also with an error.
+	ReadItems(ctx context.Context, r partition.ReadItems) (resource.LSN, error)
 	// Stats returns the statistics of the partition.
 	Stats() Stats
 	// Load returns what calls have spent since the partition was opened.
@@ -119,6 +123,36 @@ func (s *slot) Feed(ctx context.Context, f partition.Feed) (partition.FeedPage, 
 	page, err := s.partition.Feed(ctx, f)
 	p.billRange(f.Range)
 	return page, err
+}
+
+func (s *slot) WriteItems(ctx context.Context, w partition.WriteItems) (resource.LSN, error) {
+	s.writes.Add(1)
+	p, err := s.budget.admit(w.Meter)
+	if err != nil {
+		return s.partition.LSN(), err
+	}
+	lsn, err := s.partition.WriteItems(ctx, w)
+	p.bill(w.EPK, &w.Key)
+	return lsn, err
+}
+
+func (s *slot) ReadItems(ctx context.Context, r partition.ReadItems) (resource.LSN, error) {
+	calls := &s.queries
+	if r.Key.Len() > 0 {
+		calls = &s.reads
+	}
+	calls.Add(1)
+	p, err := s.budget.admit(r.Meter)
+	if err != nil {
+		return s.partition.LSN(), err
+	}
+	lsn, err := s.partition.ReadItems(ctx, r)
+	if r.Key.Len() > 0 {
+		p.bill(r.EPK, &r.Key)
+	} else {
+		p.billRange(r.Range)
+	}
+	return lsn, err
 }
 
 func (s *slot) Load() Load { return s.budget.load() }

@@ -40,6 +40,9 @@ func (e *Engine) withPermission(caller auth.Caller) (auth.Caller, error) {
 	if err != nil {
 		return caller, err
 	}
+	if found.Target.Waits() {
+		return caller, nil // It allows nothing yet.
+	}
 	c, ok := view.ContainerByRID(found.Target.Container)
 	if !ok || found.Key != nil && found.Key.Len() < c.PartitionKey.Levels() && !e.prefixPermissions {
 		return auth.Caller{}, status.Because(status.CodeForbidden, 0, status.PrefixToken{})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
@@ -34,6 +35,7 @@ type accessWorld struct {
 	issuer *auth.Issuer
 	clock  clock
 	link   engine.Link
+	table  resource.RID
 }
 
 func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
@@ -73,6 +75,7 @@ func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 	if _, err := a.CreateUser(t.Context(), caller, engine.UserRequest{Link: a.link, Body: parse(t, `{"id":"ann"}`)}); err != nil {
 		t.Fatal(err)
 	}
+	a.table = newTable(t, a.world, 1)
 	return a
 }
 
@@ -328,6 +331,17 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 			_, err := a.ThroughputDistribution(ctx, c, a.link, nil)
 			return err
 		},
+		"CreateKeyspace":  of(a.CreateKeyspace, engine.KeyspaceRequest{Name: "d"}),
+		"ReplaceKeyspace": of(a.ReplaceKeyspace, engine.KeyspaceRequest{Name: "ks", Version: noETag}),
+		"DropKeyspace":    of(a.DropKeyspace, engine.KeyspaceRequest{Name: "none"}),
+		"CreateTable":     of(a.CreateTable, engine.TableRequest{Keyspace: "ks", Name: "user"}),
+		"ReplaceTable":    of(a.ReplaceTable, engine.TableRequest{Keyspace: "ks", Name: "user", Version: noETag}),
+		"DropTable":       of(a.DropTable, engine.TableRequest{Keyspace: "ks", Name: "none"}),
+		"TruncateTable":   of(a.TruncateTable, engine.TableRequest{Keyspace: "ks", Name: "none"}),
+		"WriteItems":      of(a.WriteItems, engine.WriteItemsRequest{Table: a.table, Key: "k", Change: changeFunc(func(partition.Items) error { return status.Conflict() })}),
+		"ReadItems": of(a.ReadItems, engine.ReadItemsRequest{
+			Table: a.table, Key: "k", Slices: []partition.Slice{partition.Point("a")}, Visit: func(*partition.Item) (bool, error) { return true, nil },
+		}),
 		"CreateUser":       of(a.CreateUser, user),
 		"UpsertUser":       func(ctx context.Context, c auth.Caller) error { _, _, err := a.UpsertUser(ctx, c, user); return err },
 		"ReadUser":         of(a.ReadUser, user),

@@ -88,6 +88,7 @@ func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest
 	err := b.run(ctx)
 	b.out.Charge = b.meter.Charge()
 	b.out.Session = b.seen.token(req.SessionList)
+	e.hideSize(caller, req.Link, &b.out.Result)
 	return b.out, fail(err)
 }
 
@@ -328,10 +329,14 @@ func (b *batch) ask(ctx context.Context, container *catalog.Container, ask parti
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e.visit(&b.out.Result, p.ID)
+	b.out.Size = PartitionSize{} // of no partition if there are several
 	b.seen.reached(p.ID, done.LSN)
 	b.out.LSN = done.LSN
 	if err != nil {
 		return err
+	}
+	if len(b.out.Partitions) == 1 {
+		b.out.Size = sizeOf(done.Totals)
 	}
 	b.out.Refused = b.out.Refused || done.Refused
 	for i, position := range s.positions {

@@ -178,6 +178,27 @@ func TestBatchInNamedPartition(t *testing.T) {
 	}
 }
 
+// TestBatchSize shows that the answer to a batch has the size of its partition, and that
+// of a bulk request in several partitions has none (F18).
+func TestBatchSize(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.container(t, 4, "/k")
+	bulk := engine.BatchRequest{Link: link, Atomicity: engine.Each}
+	for key := range pairs {
+		bulk.Operations = append(bulk.Operations, engine.BatchOperation{Action: auth.Create, Key: pairKey(key), Body: pairDocument(t, key, "one", 1)})
+	}
+	got, err := w.Batch(context.Background(), caller, bulk)
+	if err != nil || got.Refused || len(got.Partitions) < 2 || got.Size.Known {
+		t.Errorf("in several partitions: %v in %v (%v)", got.Size, got.Partitions, err)
+	}
+	one := engine.BatchRequest{Link: link, Key: pairKey(1), Operations: []engine.BatchOperation{{Action: auth.Upsert, Body: pairDocument(t, 1, "one", 2)}}}
+	got, err = w.Batch(context.Background(), caller, one)
+	if err != nil || !got.Size.Known || got.Size.Documents == 0 || got.Size.Documents >= pairs || got.Size.Bytes == 0 {
+		t.Errorf("in one partition: %+v (%v)", got.Size, err)
+	}
+}
+
 // TestBatchThrottled exhausts a budget: an atomic batch is then refused as a
 // whole, and a bulk request has the error in its results.
 func TestBatchThrottled(t *testing.T) {

@@ -27,6 +27,9 @@ func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req Co
 		if err != nil {
 			return err
 		}
+		if len(database.Keyspace) > 0 {
+			return notByREST("keyspace", database.ID)
+		}
 		container, err := computable(resource.ParseContainer(req.Body))
 		if err != nil {
 			return err
@@ -175,6 +178,9 @@ func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req C
 			if err != nil {
 				return err
 			}
+			if c.IsTable() {
+				return notByREST("table", c.ID)
+			}
 			if err := matches(req.IfMatch, c.ETag); err != nil {
 				return err
 			}
@@ -206,6 +212,9 @@ func (e *Engine) DeleteContainer(ctx context.Context, caller auth.Caller, req Co
 			return err
 		}
 		out.RID = c.RID
+		if c.IsTable() {
+			return notByREST("table", c.ID)
+		}
 		if _, err := e.catalog.Commit(ctx, catalog.DeleteContainer{RID: c.RID, Expect: req.IfMatch}); err != nil {
 			return err
 		}
@@ -235,6 +244,12 @@ func (e *Engine) QueryContainers(ctx context.Context, caller auth.Caller, req Qu
 		}
 		return all, nil
 	})
+}
+
+// notByREST is the error of a change of a table or keyspace, whose definition only CQL
+// changes.
+func notByREST(kind, name string) error {
+	return status.BadRequest("'%s' is a %s of the Cassandra API. Only CQL statements change it.", name, kind)
 }
 
 // readContainer finds a container. The error is 404/1003 if its database does

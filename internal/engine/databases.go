@@ -79,6 +79,9 @@ func (e *Engine) DeleteDatabase(ctx context.Context, caller auth.Caller, req Dat
 			return status.NotFound()
 		}
 		out.RID = d.RID
+		if len(d.Keyspace) > 0 {
+			return notByREST("keyspace", d.ID)
+		}
 		if _, err := e.catalog.Commit(ctx, catalog.DeleteDatabase{RID: d.RID, Expect: req.IfMatch}); err != nil {
 			return err
 		}

@@ -271,6 +271,12 @@ func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentR
 				err = e.readOnce(ctx, container, r, how, doc)
 			}
 		}
+		if missing(err) {
+			// The LSN of the partition is that of other documents. Clients expect a token, so
+			// they get back their own position.
+			p := container.Ranges.Locate(r.EPK).Value
+			doc.Session = p.ID.SessionToken(how.requiredLSN(p))
+		}
 		return true, err
 	})
 }
@@ -297,7 +303,11 @@ func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r p
 // one records what is known about the one document that was read or written.
 func (r *Result) one(lsn resource.LSN, totals partition.Totals) {
 	r.ItemLSN = lsn
-	r.Size = PartitionSize{Known: true, Documents: totals.Items, Bytes: totals.Bytes}
+	r.Size = sizeOf(totals)
+}
+
+func sizeOf(t partition.Totals) PartitionSize {
+	return PartitionSize{Known: true, Documents: t.Items, Bytes: t.Bytes}
 }
 
 // hideSize removes the size of the partition for a caller that may not read

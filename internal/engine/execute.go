@@ -26,6 +26,10 @@ type ExecuteRequest struct {
 	Args      []value.Value
 	Log       bool // return what it writes to console.log
 	Options
+
+	// Partition is a physical partition instead of Key, for which only
+	// __.sys.commonBulkInsert runs.
+	Partition *resource.PartitionID
 }
 
 // Executed is the answer to a run.
@@ -47,6 +51,10 @@ const runTime = 15 * time.Second
 // nothing: its writes are one effect. If it throws, nothing is written and the
 // error is 400.
 func (e *Engine) Execute(ctx context.Context, caller auth.Caller, req ExecuteRequest) (Executed, error) {
+	if req.Key == nil && req.Partition != nil && req.Procedure == bulkInsert {
+		out, err := e.insertBulk(ctx, caller, &req)
+		return out, fail(err)
+	}
 	var out Executed
 	meter := req.meter(false)
 	err := e.execute(ctx, caller, &req, &meter, &out)

@@ -33,7 +33,7 @@ func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ContainerRequ
 }
 
 func (e *Engine) ranges(req ContainerRequest, out *Feed) error {
-	c, err := e.owner(req.Link, "", &out.Result)
+	c, err := e.anyOwner(req.Link, "", &out.Result)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,9 @@ type PermissionRequest struct {
 	Lifetime time.Duration
 }
 
-// CreatePermission creates a permission. The error is 404 if its resource does not
+// CreatePermission creates a permission. A container that does not exist yet may be
+// created later; the permission allows nothing until then. The error is 404 if its
+// container is in another database, or if a document or script named by RID does not
 // exist, 409 if the id is taken or the user has a permission for the same resource
 // and key, and 400 if its key does not fit the container.
 func (e *Engine) CreatePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
@@ -232,11 +234,19 @@ func (e *Engine) parsePermission(ctx context.Context, user resource.User, body v
 	if err != nil {
 		return p, err
 	}
-	c, ok := locateContainer(e.catalog.View(), Link{Database: named.Database, Container: named.Container})
-	if !ok || c.Database.RID != user.RID.Database() {
+	view := e.catalog.View()
+	c, ok := locateContainer(view, Link{Database: named.Database, Container: named.Container})
+	if !ok {
+		p.Target = awaited(view, user, named)
+		return p, checkKeyless(&p)
+	}
+	if c.Database.RID != user.RID.Database() {
 		return p, status.New(status.CodeNotFound, 0, "The resource '%s' of the permission does not exist in the database of the user.", p.Resource)
 	}
 	p.Target = resource.PermissionTarget{Container: c.RID, Feed: named.Feed, ID: named.ID}
+	if err := checkKeyless(&p); err != nil {
+		return p, err
+	}
 	if err := e.checkPermissionKey(c, &p); err != nil {
 		return p, err
 	}
@@ -246,14 +256,28 @@ func (e *Engine) parsePermission(ctx context.Context, user resource.User, body v
 	return p, nil
 }
 
+// awaited returns the target of a permission whose container does not exist.
+func awaited(view *catalog.View, user resource.User, named resource.PermissionLink) resource.PermissionTarget {
+	t := resource.PermissionTarget{Awaited: named.Container, Feed: named.Feed, ID: named.ID}
+	if d, ok := locateDatabase(view, Link{Database: named.Database}); !ok || d.RID != user.RID.Database() {
+		t.Awaited = named.Database + "/" + named.Container
+	}
+	return t
+}
+
+// checkKeyless refuses a key of a permission for a resource without a partition.
+func checkKeyless(p *resource.Permission) error {
+	if p.Key != nil && (p.Target.Feed == "triggers" || p.Target.Feed == "udfs") {
+		return status.BadRequest("A permission for a trigger or a user-defined function has no resourcePartitionKey: they have no partition.")
+	}
+	return nil
+}
+
 // checkPermissionKey refuses a key that does not fit the container. By default,
 // as in the service, only a whole key fits (S102).
 func (e *Engine) checkPermissionKey(c *catalog.Container, p *resource.Permission) error {
 	if p.Key == nil {
 		return nil
-	}
-	if p.Target.Feed == "triggers" || p.Target.Feed == "udfs" {
-		return status.BadRequest("A permission for a trigger or a user-defined function has no resourcePartitionKey: they have no partition.")
 	}
 	if levels := c.PartitionKey.Levels(); p.Key.Len() < levels && !e.prefixPermissions {
 		return status.Because(status.CodeBadRequest, 0, status.PrefixPermission{Values: p.Key.Len(), Levels: levels})

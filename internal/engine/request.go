@@ -41,7 +41,7 @@ type Result struct {
 	LSN        resource.LSN           // of the state that the answer shows, in the last partition asked
 	ETag       resource.ETag          // of the resource or range list in the answer
 	ItemLSN    resource.LSN           // of the last write of the one document in the answer; 0 for other answers
-	Size       PartitionSize          // of the partition that answered for one document
+	Size       PartitionSize          // of the one partition that answered for one document or a batch
 
 	Owner    Owner        // names of the parent: the container of documents, the database of containers
 	OwnerRID resource.RID // RID of the parent; empty for databases and offers

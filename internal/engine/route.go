@@ -46,9 +46,19 @@ func locateContainer(view *catalog.View, link Link) (*catalog.Container, bool) {
 	return c, true
 }
 
-// owner finds the container of a request on documents, checks that it has the
-// RID that the client expects, and sets the owner in the result.
+// owner finds the container of a request on documents, as anyOwner does. The error of
+// a table is BadRequest.
 func (e *Engine) owner(link Link, intended string, result *Result) (*catalog.Container, error) {
+	c, err := e.anyOwner(link, intended, result)
+	if err == nil && c.IsTable() {
+		return nil, status.BadRequest("The container '%s' is a table. Its rows are read and written with CQL.", c.ID)
+	}
+	return c, err
+}
+
+// anyOwner finds the container that a request names, checks that it has the RID that
+// the client expects, and sets the owner in the result.
+func (e *Engine) anyOwner(link Link, intended string, result *Result) (*catalog.Container, error) {
 	c, ok := locateContainer(e.catalog.View(), link)
 	if !ok {
 		return nil, status.OwnerNotFound()

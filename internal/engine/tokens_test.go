@@ -59,6 +59,38 @@ func TestTokensOfScripts(t *testing.T) {
 	}
 }
 
+// TestTokensOfBulkInsert shows that a bulk insert in a physical partition takes the right
+// to write each of its documents (S103).
+func TestTokensOfBulkInsert(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	c, _ := a.catalog.View().Container("d", "c")
+	document := parse(t, `{"id":"bulk","t":"t1","u":"u1"}`)
+	partition := c.Ranges.Locate(c.PartitionKey.Hash(c.KeyOf(document))).Value.ID
+	for i, who := range []struct {
+		resource, key string
+		mode          string
+		want          status.Code
+	}{
+		{"dbs/d/colls/c", "", "All", 0},
+		{"dbs/d/colls/c", `["t1","u1"]`, "All", status.CodeConflict}, // it exists by then
+		{"dbs/d/colls/c", `["t2","u1"]`, "All", status.CodeForbidden},
+		{"dbs/d/colls/c", `["t3","u1"]`, "Read", status.CodeForbidden},
+		{"dbs/d/colls/c/docs/bulk", "", "All", status.CodeForbidden},
+		{"dbs/d/colls/c/sprocs/__.sys.commonBulkInsert", "", "All", status.CodeForbidden},
+	} {
+		token := a.token(t, fmt.Sprint("p", i), who.mode, who.resource, who.key)
+		done, err := a.Execute(t.Context(), token, engine.ExecuteRequest{Link: a.link, Procedure: "__.sys.commonBulkInsert", Partition: &partition, Args: []value.Value{value.Array([]value.Value{document})}})
+		if (err != nil || who.want != 0) && status.CodeOf(err) != who.want {
+			t.Errorf("%s of %s %s: %s, %v, want %d", who.mode, who.resource, who.key, done.Body, err, who.want)
+		}
+	}
+	_, err := a.Execute(t.Context(), auth.Owner(), engine.ExecuteRequest{Link: engine.Link{Database: "d", Container: "none"}, Procedure: "__.sys.commonBulkInsert", Partition: &partition, Args: []value.Value{value.Array(nil)}})
+	if status.CodeOf(err) != status.CodeNotFound {
+		t.Errorf("in a container that does not exist: %v", err)
+	}
+}
+
 // TestTokenKeepsItsID shows that the token of one item cannot replace it by an
 // item with another id, neither in the request nor by a trigger that the request
 // names (S103).

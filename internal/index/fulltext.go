@@ -2,6 +2,7 @@ package index
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -18,13 +19,13 @@ type textIndex struct {
 	label     string
 }
 
-func (x *Index) addTexts(p resource.IndexingPolicy) error {
+func (x *Index) addTexts(p resource.IndexingPolicy, version int) error {
 	for _, f := range p.FullText {
 		path, ok := resource.ParsePropertyPath(f.Path)
 		if !ok || Path(path).elements() {
 			return status.BadRequest("The path '%s' of a full-text index is not valid.", clip(f.Path))
 		}
-		analyzer, ok := text.For(f.Language)
+		analyzer, ok := text.ForVersion(f.Language, version)
 		if !ok {
 			return status.BadRequest("The language '%s' of the full-text index of '%s' is not known.", clip(f.Language), clip(f.Path))
 		}
@@ -32,15 +33,35 @@ func (x *Index) addTexts(p resource.IndexingPolicy) error {
 			continue
 		}
 		t := textIndex{path: path, analyzer: analyzer, label: f.Path}
-		// Tokens of another language have another meaning.
-		t.id = x.walk(rootState.mark(textKind), t.path).mark(analyzer.Language()).id()
+		// Tokens of another language or version have another meaning.
+		tokens := analyzer.Language()
+		if v := analyzer.Version(); v > 1 {
+			tokens += " " + strconv.Itoa(v)
+		}
+		t.id = x.walk(rootState.mark(textKind), t.path).mark(tokens).id()
 		if !x.ids[t.id] {
-			t.words = x.walk(rootState.mark(wordsKind), t.path).mark(analyzer.Language()).id()
+			t.words = x.walk(rootState.mark(wordsKind), t.path).mark(tokens).id()
 			x.ids[t.id], x.ids[t.words] = true, true
 			x.texts = append(x.texts, t)
 		}
 	}
 	return nil
+}
+
+// TokensVersion is the latest version of tokens that an index can have.
+const TokensVersion = text.Version
+
+// TokensOf returns the version of the tokens of a new index with a policy: the highest
+// version of one of its languages, 1 if it has no texts. An index that was made with a
+// lower version has other terms.
+func TokensOf(p resource.IndexingPolicy) int {
+	version := 1
+	if p.Mode != resource.IndexingNone {
+		for _, f := range p.FullText {
+			version = max(version, text.VersionOf(f.Language))
+		}
+	}
+	return version
 }
 
 // text adds the terms of one full-text index.

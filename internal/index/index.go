@@ -81,7 +81,11 @@ const (
 // refuse, the error is a BadRequest that names the path.
 //
 // Automatic has no effect.
-func Compile(p resource.IndexingPolicy) (*Index, error) {
+func Compile(p resource.IndexingPolicy) (*Index, error) { return CompileTokens(p, TokensVersion) }
+
+// CompileTokens is [Compile] for an index whose texts have tokens of a version from 1 to
+// [TokensVersion].
+func CompileTokens(p resource.IndexingPolicy, tokens int) (*Index, error) {
 	x := &Index{none: p.Mode == resource.IndexingNone, policy: p, ids: map[Term]bool{}}
 	x.scratch.New = func() any { return new(walker) }
 	x.addComputed(p.Computed)
@@ -101,7 +105,8 @@ func Compile(p resource.IndexingPolicy) (*Index, error) {
 	if x.root.subtree == unsaid {
 		return nil, status.BadRequest("The special mandatory indexing path \"/*\" is not provided in any of the path type sets. Please provide this path in one of the sets.")
 	}
-	for _, add := range []func(resource.IndexingPolicy) error{x.addComposites, x.addSpatial, x.addTexts, x.addVectors} {
+	addTexts := func(p resource.IndexingPolicy) error { return x.addTexts(p, tokens) }
+	for _, add := range []func(resource.IndexingPolicy) error{x.addComposites, x.addSpatial, addTexts, x.addVectors} {
 		if err := add(p); err != nil {
 			return nil, err
 		}

@@ -204,20 +204,30 @@ func TestTermBytes(t *testing.T) {
 // property, which are also stored on disk.
 func TestKindBytes(t *testing.T) {
 	t.Parallel()
+	p, err := container(everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier, err := CompileTokens(p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	x := mustContainer(t, everything)
 	for _, c := range []struct {
+		x    *Index
 		doc  string
 		want []string
 	}{
-		{`{"a":1,"b":"x"}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 05bff00000000000000000f987fffe"}},
-		{`{"cp":true}`, []string{"1372b7ad93006d10 0405c0140000000000000000", "814d2aabe24d0939 01fe", "f4bf51012cb2b05c 04"}},
-		{`{"list":[{"a":"x","b":{"c":null}}]}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 01fe", "860ad4af6b8b152b 0678000102"}},
-		{`{"text":"Running"}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "574e0221db7b4f1e 0672756e0001", "67309d6033715cec 05bff00000000000000000", "814d2aabe24d0939 01fe"}},
-		{`{"place":{"type":"Point","coordinates":[1,2]}}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "47cbd39a2dafd188 10036e18b7e22321", "814d2aabe24d0939 01fe"}},
+		{x, `{"a":1,"b":"x"}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 05bff00000000000000000f987fffe"}},
+		{x, `{"cp":true}`, []string{"1372b7ad93006d10 0405c0140000000000000000", "814d2aabe24d0939 01fe", "f4bf51012cb2b05c 04"}},
+		{x, `{"list":[{"a":"x","b":{"c":null}}]}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 01fe", "860ad4af6b8b152b 0678000102"}},
+		{x, `{"text":"Running"}`, []string{"00978999c643d6fe 05bff00000000000000000", "1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 01fe", "9950e8e3e672ba70 0672756e0001"}},
+		{earlier, `{"text":"Running"}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "574e0221db7b4f1e 0672756e0001", "67309d6033715cec 05bff00000000000000000", "814d2aabe24d0939 01fe"}},
+		{x, `{"place":{"type":"Point","coordinates":[1,2]}}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "47cbd39a2dafd188 10036e18b7e22321", "814d2aabe24d0939 01fe"}},
 	} {
 		doc, plain := parse(t, c.doc), mustCompile(t, "/*")
 		var got []string
-		for _, term := range x.Stamp(x.Terms(nil, doc), 5) {
+		for _, term := range c.x.Stamp(c.x.Terms(nil, doc), 5) {
 			if !slices.Contains(plain.Stamp(plain.Terms(nil, doc), 5), term) {
 				got = append(got, fmt.Sprintf("%x %x", string(term[:idSize]), string(term[idSize:])))
 			}

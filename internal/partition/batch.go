@@ -88,6 +88,8 @@ type Batched struct {
 	Refused bool
 
 	LSN resource.LSN // of the effect, or of the state that was read; set with an error as well
+
+	Totals Totals // of the state after the effect, or of a later one
 }
 
 // BatchResult is the result of one operation.
@@ -159,7 +161,7 @@ func (r *request) chargeInvalid() {
 
 // batched returns the result of a batch when it is certain.
 func (p *Partition) batched(r *request) (Batched, error) {
-	done := Batched{Results: make([]BatchResult, len(r.operations)), Refused: r.refused, LSN: r.lsn}
+	done := Batched{Results: make([]BatchResult, len(r.operations)), Refused: r.refused, LSN: r.lsn, Totals: p.totals()}
 	if r.lsn == 0 {
 		done.LSN = p.LSN()
 	}

@@ -43,7 +43,7 @@ func (w *world) makeEarlier(t *testing.T, row layout.IndexRow, directive func() 
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, err := now.Indexing.KeysOfBody(d.Body, d.Directive)
+		before, err := now.Indexing.KeysOfStored(&d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func (w *world) makeEarlier(t *testing.T, row layout.IndexRow, directive func() 
 			state.Excludes = true
 		case layout.ByPolicy:
 		}
-		after, err := earlier.KeysOfBody(d.Body, d.Directive)
+		after, err := earlier.KeysOfStored(&d)
 		if err != nil {
 			t.Fatal(err)
 		}

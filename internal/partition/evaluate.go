@@ -21,6 +21,9 @@ func (p *Partition) evaluate(r *request, now *published) error {
 	if r.task != nil {
 		return r.task(r)
 	}
+	if r.change != nil {
+		return p.changeItems(r, now)
+	}
 	return p.transact(r, now)
 }
 

@@ -163,7 +163,7 @@ func InitializeAt(cfg Config, p resource.Partition, lsn resource.LSN) error {
 	if err != nil {
 		return fmt.Errorf("initialize partition %s: %w", p.ID, err)
 	}
-	x, err := layout.IndexRow{Version: layout.MetaVersion, Policy: container.Indexing}.Append()
+	x, err := layout.NewIndexRow(container.Indexing).Append()
 	if err != nil {
 		return fmt.Errorf("initialize partition %s: %w", p.ID, err)
 	}

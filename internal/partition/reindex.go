@@ -12,7 +12,7 @@ import (
 // Reindex starts to change the index to the container's current policy, in the
 // background between writes, and returns at once. It continues a change that was in
 // progress, and does nothing if the policy is the same, unless an earlier version of this
-// program left documents out of the index. Queries use the new policy when
+// program left documents out of the index or made it with other tokens. Queries use the new policy when
 // its index is complete; [Stats] have the progress. A step that fails is repeated after
 // the next write or call.
 func (p *Partition) Reindex() {
@@ -106,9 +106,10 @@ func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths)
 	row := now.Indexing.IndexRow
 	if row.Phase == layout.Settled {
 		want := p.config.Container().Indexing
-		if want.Equal(row.Policy) && !row.LeftOut(&now.State) {
+		if row.Current(want) && !row.LeftOut(&now.State) {
 			if row.Directives {
-				return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy}, nil
+				next := layout.NewIndexRow(row.Policy)
+				return &next, nil
 			}
 			return nil, nil
 		}
@@ -133,7 +134,8 @@ func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths)
 		return p.beginSweep(now, row, layout.Cleaning)
 	}
 	p.config.Logger.Info("index rebuild finished", "partition", p.own.ID)
-	return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy, Directives: row.Directives}, nil
+	next := row.Settle()
+	return &next, nil
 }
 
 // beginSweep sets a row to the beginning of a sweep over all current documents.
@@ -199,7 +201,7 @@ func (b *builder) restate(text []byte, ahead, passed *layout.Indexing, complete 
 	if err != nil {
 		return err
 	}
-	k, err := ahead.KeysOfBody(d.Body, d.Directive)
+	k, err := ahead.KeysOfStored(&d)
 	if err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func (p *Partition) presentable(h *handover) error {
 	if h.what == merging && len(now.Marks) > 0 {
 		return purging(p.own.ID)
 	}
-	if now.Indexing.Phase != layout.Settled || now.Indexing.Directives || !p.config.Container().Indexing.Equal(now.Indexing.Policy) {
+	if now.Indexing.Phase != layout.Settled || now.Indexing.Directives || !now.Indexing.Current(p.config.Container().Indexing) {
 		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
 			p.own.ID, now.Indexing.Progress(), h.what)
 	}

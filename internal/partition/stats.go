@@ -52,7 +52,7 @@ func (p *Partition) Stats() Stats {
 	s.Documents, s.Bytes, s.LSN, s.Purging = now.Items, now.Bytes, now.LSN, len(now.Marks)
 	s.Cleared = p.served.cleared.Load() // Again, so that no document is missing in both.
 	s.IndexProgress = now.Indexing.Progress()
-	if now.Indexing.Phase == layout.Settled && !p.config.Container().Indexing.Equal(now.Indexing.Policy) {
+	if now.Indexing.Phase == layout.Settled && !now.Indexing.Current(p.config.Container().Indexing) {
 		s.IndexProgress = 0 // The change has not begun.
 	}
 	s.StoreBytes = p.config.Store.Size()

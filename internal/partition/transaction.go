@@ -456,7 +456,7 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 	case before.exists:
 		k := op.before.keys
 		if !op.before.found || op.before.version != before.Version || !op.indexing.Fits(x) {
-			if k, err = x.KeysOfBody(before.Body, before.Directive); err != nil {
+			if k, err = x.KeysOfStored(&before.Document); err != nil {
 				return m, err
 			}
 		}
@@ -465,7 +465,11 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 	if op.row != nil {
 		k := op.keys
 		if !op.indexing.Fits(x) {
-			if k, err = x.KeysOfBody(layout.BodyOf(op.row), layout.ByPolicy); err != nil {
+			d, err := layout.DecodeDocument(op.row)
+			if err == nil {
+				k, err = x.KeysOfStored(&d)
+			}
+			if err != nil {
 				return m, err
 			}
 		}

@@ -274,6 +274,7 @@ type request struct {
 	allowance  allowance            // for conditions, in the caller's goroutine
 	lock       *keyLock             // of the LockedTransaction that makes the request; nil if none does
 	task       func(*request) error // the writer calls it instead of the operations; may be nil
+	change     Change               // of items, instead of the operations; may be nil
 
 	passing *passing // at the gate; nil for a light request
 	size    int      // of the documents in bytes, as received; zero if unknown

@@ -29,6 +29,8 @@ type writer struct {
 
 	pathsKnown bool
 
+	micros int64 // the last time that Items.Micros has returned
+
 	// catalog is the version of the catalog that was recorded last.
 	catalog uint64
 

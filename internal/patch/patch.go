@@ -108,7 +108,7 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 	if item.Kind() != value.KindObject {
 		return o, status.BadRequest("A patch operation is an object, not %s.", item.Kind())
 	}
-	o.name = item.Get("op").Text()
+	o.name = strings.ToLower(item.Get("op").Text())
 	known := false
 	if o.kind, known = kinds[o.name]; !known {
 		return o, status.BadRequest("The operation %.64s is not one of add, set, replace, remove, incr and move.", item.Get("op"))

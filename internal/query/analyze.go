@@ -3,9 +3,7 @@ package query
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/status"
@@ -20,20 +18,44 @@ type analysis struct {
 	params      map[string]value.Value
 	functions   func(name string) (Function, bool) // user-defined; nil if there are none
 	diagnostics []sql.Diagnostic
-	size        int                    // of diagnostics, in bytes
-	limits      []sql.Diagnostic       // limits that the query exceeds; reported if there is no other error
-	unknown     []sql.Diagnostic       // user-defined functions that do not exist: only a container knows
-	missing     string                 // "" when everything is executable
-	joins       int                    // JOINs so far, those of subqueries included
-	udfs        int                    // calls of user-defined functions so far
-	whole       sql.Span               // of the query
-	sorting     bool                   // checking a key of ORDER BY
-	filtering   bool                   // checking WHERE
-	depth       int                    // of subqueries in the current expression
-	keys        bool                   // checking a key of GROUP BY
-	several     map[*sql.Select]bool   // queries that can have several rows per document
-	faulty      map[*sql.CallExpr]bool // calls that failed their check
-	composed    bool                   // LET has an aggregate
+	size        int                  // of diagnostics, in bytes
+	limits      []sql.Diagnostic     // limits that the query exceeds; reported if there is no other error
+	unknown     []sql.Diagnostic     // user-defined functions that do not exist: only a container knows
+	missing     string               // "" when everything is executable
+	joins       int                  // JOINs so far, those of subqueries included
+	udfs        int                  // calls of user-defined functions so far
+	whole       sql.Span             // of the query
+	clause      clause               // of the innermost query
+	in          frame                // the innermost query
+	sets        int                  // input sets so far
+	several     map[*sql.Select]bool // queries that can have several rows per document
+	many        map[*sql.Select]bool // queries whose inputs can have several rows per document
+	width       map[*sql.Select]int  // number of input sets of the result of a query, if it is not one
+	composed    bool                 // LET has an aggregate
+}
+
+// clause is the part of a query that is checked.
+type clause uint8
+
+const (
+	clauseFrom clause = iota
+	clauseWhere
+	clauseGroupBy
+	clauseOrderBy
+	clauseRank
+	clauseList
+)
+
+// frame is a query and its scope.
+type frame struct {
+	q *sql.Select
+	s *scope
+}
+
+// bound is what the analysis knows about an expression.
+type bound struct {
+	null   bool // the expression itself has an error
+	refers bool // it contains a property of an input
 }
 
 // Limits of the service for one query.
@@ -70,7 +92,7 @@ func (a *analysis) later(format string, args ...any) {
 // accepts the query but partitions refuse it, check records their error in the plan.
 func (p *Plan) check(text string) error {
 	q := p.query
-	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
+	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}}
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
@@ -109,8 +131,15 @@ const (
 
 // query checks a query and returns its scope. It checks each clause separately first.
 // If all clauses are correct, it checks the references of a grouped query.
+//
+// The planner evaluates a subquery whose inputs have one row per document as a single
+// expression: it has no groups, and its aggregates are not checked. s.set is false for
+// such a query.
 func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
-	s := &scope{outer: outer}
+	s := &scope{outer: outer, set: at < inside && q.From == nil}
+	in, before := a.in, a.clause
+	a.in, a.clause = frame{q, s}, clauseFrom
+	defer func() { a.in, a.clause = in, before }()
 	if q.Top != nil && q.Offset != nil {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
@@ -119,41 +148,44 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 			a.unranked(sql.Span{Start: q.FromAt.Start, End: max(q.From.Inputs[i].At.End, q.From.Inputs[i].AliasAt.End)}, "SC2224", "The JOIN operator is")
 		}
 		for i := range q.From.Inputs {
-			a.input(q, i, s, at)
+			a.input(q, i, at)
 		}
 	}
 	if q.Where != nil {
-		a.filter(q, s, at)
+		a.clause = clauseWhere
+		s.refers = a.expr(q.Where, s).refers || s.refers
 	}
 	a.groupBy(q, s)
+	set := s.set
 	if len(q.OrderBy) > 0 {
 		a.orderBy(q, s, at)
 	}
 	a.list(q, s)
+	if len(q.GroupBy) == 0 {
+		set = s.set
+	}
 	correct := len(a.diagnostics) == 0
-	if correct {
+	grouped := isGrouped(q) || ordersGroups(q)
+	switch {
+	case correct && set:
 		a.groupedQuery(q, s)
+	case correct:
+		a.ungrouped(func() { a.groupedQuery(q, s) })
+	case set && grouped:
+		a.width[q] = len(s.own)
 	}
-	if !correct || !isGrouped(q) || len(q.GroupBy) > 0 {
-		a.several[q] = a.inputsSeveral(q)
-	}
-	a.counts(q, at, correct)
+	a.many[q] = s.set
+	a.several[q] = s.set && (!correct || !isGrouped(q) || len(q.GroupBy) > 0)
+	a.counts(q, at, correct || !set || !grouped)
 	return s
 }
 
-// filter checks WHERE. In a subquery of an expression, the planner accepts an aggregate
-// in WHERE, but partitions refuse it.
-func (a *analysis) filter(q *sql.Select, s *scope, at position) {
-	if at == expression {
-		a.expr(q.Where, s)
-		for call := range aggregatesIn(q.Where) {
-			a.unknown = append(a.unknown, inFilter(call))
-		}
-		return
-	}
-	a.filtering = true
-	a.expr(q.Where, s)
-	a.filtering = false
+// ungrouped runs a check whose errors the planner does not find but partitions do.
+func (a *analysis) ungrouped(check func()) {
+	diagnostics, size := a.diagnostics, a.size
+	check()
+	a.unknown = append(a.unknown, a.diagnostics[len(diagnostics):]...)
+	a.diagnostics, a.size = diagnostics, size
 }
 
 // inFilter returns the error for an aggregate in WHERE.
@@ -161,22 +193,12 @@ func inFilter(call *sql.CallExpr) sql.Diagnostic {
 	return sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
 }
 
-// inputsSeveral reports whether the FROM clause of a query can produce more than one
-// row per document.
-func (a *analysis) inputsSeveral(q *sql.Select) bool {
-	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
-		return in.In || in.Subquery != nil && a.several[in.Subquery]
-	})
-}
-
-// input checks one input and adds its alias to the scope. Only the first input of an
-// outermost query, or of a query in its place, may name the container.
-func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
-	in := &q.From.Inputs[i]
+// input checks one input of the innermost query and adds its alias to the scope. Only
+// the first input of an outermost query, or of a query in its place, may name the
+// container.
+func (a *analysis) input(q *sql.Select, i int, at position) {
+	in, s := &q.From.Inputs[i], a.in.s
 	first := i == 0 && at < inside
-	if s.sets++; in.In && in.Subquery != nil {
-		s.sets++
-	}
 	if i > 0 {
 		if a.joins++; a.joins == joinsMax+1 {
 			a.exceeded("SC3002", "joins", joinsMax)
@@ -188,29 +210,90 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 	if q.Rank && in.Subquery != nil {
 		a.unranked(in.SubqueryAt, "SC2225", "Subqueries in the FROM clause are")
 	}
+	one := alias{input: i}
 	switch {
-	case in.Subquery != nil && first:
-		a.query(in.Subquery, s, source)
 	case in.Subquery != nil:
-		a.query(in.Subquery, s, inside)
-	case !first:
-		a.expr(in.Collection, s)
+		one = a.rows(in, first, one)
+	case first:
+		s.set, s.refers = true, true
+		one.set = a.newSet()
+		s.addSet(one.set)
+	default:
+		one = a.collection(in, i, one)
 	}
 	name := in.Name()
 	if name == "" {
 		return
 	}
-	if _, here := s.names[name]; here || s.has(name) && renames(in) {
+	if one.bare = one.bare && !s.set; !renames(in) && s.has(name) {
 		a.report(in.AliasAt, "SC2021", "The input set name or alias '%s' is specified more than once in the FROM clause.", truncate(name))
 	}
-	s.define(name, alias{input: i})
+	s.define(name, one)
 }
 
-// renames reports whether an input defines a name of its own. FROM c inside a query over
-// c is the same c.
+func (a *analysis) newSet() int {
+	a.sets++
+	return a.sets
+}
+
+// rows checks an input that is a subquery, and completes its alias.
+func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
+	s, at := a.in.s, inside
+	if first {
+		at = source
+	}
+	inner := a.query(in.Subquery, s, at)
+	s.set = s.set || in.In || a.several[in.Subquery]
+	s.refers = s.refers || inner.refers
+	one.bare = !inner.refers
+	if x, ok := in.Subquery.Value.(*sql.Ident); ok && !s.set {
+		known, _ := inner.lookup(x.Name)
+		one.set = known.set
+	}
+	if one.set == 0 {
+		one.set = a.newSet()
+	}
+	s.addSet(one.set)
+	more, wide := a.width[in.Subquery]
+	for range more - 1 {
+		s.addSet(a.newSet())
+	}
+	if in.In && first && !wide {
+		s.addSet(a.newSet())
+	}
+	return one
+}
+
+// collection checks an input that is a place in another one, and completes its alias.
+// An input that is only a name is the input of that name.
+func (a *analysis) collection(in *sql.Input, i int, one alias) alias {
+	s := a.in.s
+	b := a.expr(in.Collection, s)
+	s.set = s.set || in.In
+	if root, _ := pathRoot(in.Collection, nil); root != nil {
+		known, where := s.lookup(root.Name)
+		one.bare = where != nil && known.bare
+		if renames(in) && (!s.set || in.Name() == root.Name) {
+			one.set = known.set
+		}
+	}
+	if !renames(in) {
+		s.refers = s.refers || b.refers
+	}
+	if one.set == 0 {
+		one.set = a.newSet()
+	}
+	if i > 0 || !renames(in) || in.Name() != in.Collection.(*sql.Ident).Name {
+		s.addSet(one.set)
+	}
+	return one
+}
+
+// renames reports whether an input is only the name of another one. Its alias may be a
+// name that exists.
 func renames(in *sql.Input) bool {
 	_, plain := in.Collection.(*sql.Ident)
-	return in.In || in.Alias != "" || !plain
+	return plain && !in.In && in.Subquery == nil
 }
 
 // exceeded records that the query exceeds a limit of the service.
@@ -220,6 +303,7 @@ func (a *analysis) exceeded(code, what string, limit int) {
 
 // list checks the select list.
 func (a *analysis) list(q *sql.Select, s *scope) {
+	a.clause = clauseList
 	if q.Star && q.From == nil {
 		// The planner accepts this in a subquery.
 		a.unknown = append(a.unknown, sql.Diagnosticf(q.ListAt, "SC1021", "Syntax error, 'SELECT *' is not valid if FROM clause is omitted."))
@@ -227,25 +311,19 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 	if q.Rank && q.Distinct {
 		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
 	}
-	if q.Star && !ordersGroups(q) && (s.sets > 1 || q.From == nil && s.inputSets() > 1) {
+	if q.Star && !(s.set && ordersGroups(q)) && (len(s.own) > 1 || q.From == nil && s.inputSets() > 1) {
 		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
+	s.refers = s.refers || q.Star && q.From == nil && s.inputSets() > 0
 	names := columnNames(q.Items)
 	if q.Value != nil {
-		a.expr(q.Value, s)
+		s.refers = a.expr(q.Value, s).refers || s.refers
 	}
 	for i := range q.Items {
 		item := &q.Items[i]
-		a.expr(item.Expr, s)
+		s.refers = a.expr(item.Expr, s).refers || s.refers
 		if named := item.Alias != "" || columnName(item.Expr) != ""; named && slices.Contains(names[:i], names[i]) {
 			a.twice(columnAt(item), names[i])
-		}
-	}
-	if q.Rank {
-		for x := range q.Columns() {
-			for call := range aggregatesIn(x) {
-				a.unranked(call.At, "SC2226", "Aggregate functions are")
-			}
 		}
 	}
 }
@@ -265,6 +343,7 @@ func columnAt(item *sql.SelectItem) sql.Span {
 
 // orderBy checks the keys of ORDER BY; see also [analysis.order].
 func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
+	a.clause = clauseOrderBy
 	if q.Rank {
 		a.rank(q, s, at)
 		return
@@ -274,30 +353,22 @@ func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
 	}
 	for i := range q.OrderBy {
 		item := &q.OrderBy[i]
-		a.sortKey(item.Expr, s)
-		if isDistance(item.Expr) && item.Explicit {
+		if b := a.expr(item.Expr, s); isDistance(item.Expr) && item.Explicit && !b.null {
 			a.report(item.At, "SC2210", "Specifying a sorting order (ASC or DESC) with VectorDistance function is not supported. VectorDistance will always sort in the order of most similar (first) to least similar (last).")
 		}
 	}
 }
 
-// sortKey checks a single key of ORDER BY.
-func (a *analysis) sortKey(x sql.Expr, s *scope) {
-	a.sorting = true
-	a.expr(x, s)
-	a.sorting = false
-}
-
-// counts checks TOP, OFFSET and LIMIT, which subqueries must not have. TOP of a grouped
-// query is checked only if the query is correct.
-func (a *analysis) counts(q *sql.Select, at position, correct bool) {
-	if q.Top != nil && at != outermost && (isLiteral(q.Top) || a.isCount(q.Top)) {
+// counts checks TOP, OFFSET and LIMIT, which subqueries must not have. The planner does
+// not check the TOP of a grouped query with an error.
+func (a *analysis) counts(q *sql.Select, at position, top bool) {
+	if q.Top != nil && at != outermost && top {
 		a.report(q.TopAt, "SC2203", "'TOP' is not supported in subqueries.")
 	}
 	if q.Offset != nil && at != outermost {
 		a.report(q.OffsetAt, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
 	}
-	if correct || !isGrouped(q) && !ordersGroups(q) {
+	if top {
 		a.count(q.Top, "SC2060", "The count value provided for a TOP clause must be an integer.")
 	}
 	a.count(q.Offset, "SC2062", "The OFFSET count value exceeds the maximum allowed value.")
@@ -325,202 +396,3 @@ func (a *analysis) isCount(x sql.Expr) bool {
 // countMax is the maximum of TOP, OFFSET and LIMIT. It exceeds what clients may send,
 // because rewritten texts contain sums of two such counts.
 const countMax = math.MaxUint32
-
-func (a *analysis) expr(x sql.Expr, s *scope) {
-	switch x := x.(type) {
-	case *sql.Ident:
-		if _, number := numberNames[x.Name]; !number && !s.has(x.Name) {
-			a.unresolved(x)
-		}
-	case *sql.IndexExpr:
-		if !a.isFixed(x.Index) {
-			a.expr(x.Index, s)
-			a.report(x.At, "SC2990", "The specified query includes 'member indexer' which is currently not supported.")
-			return
-		}
-		a.expr(x.X, s)
-	case *sql.LikeExpr:
-		a.expr(x.X, s)
-		a.expr(x.Pattern, s)
-		if wrongEscape(x) {
-			a.report(x.EscapeAt, "SC2207", "The invalid escape character '%s' was specified in a LIKE predicate.", truncate(x.Escape))
-		}
-	case *sql.ObjectLiteral:
-		names := make(map[string]bool, len(x.Members))
-		for i := range x.Members {
-			m := &x.Members[i]
-			if names[m.Name] {
-				a.twice(m.NameAt, m.Name)
-			}
-			names[m.Name] = true
-		}
-		for part := range sql.Children(x) {
-			a.expr(part, s)
-		}
-	case *sql.CallExpr:
-		a.call(x, s)
-	case *sql.LetExpr:
-		a.let(x, s)
-	case *sql.Subquery:
-		if a.keys {
-			a.combined(x.At)
-			return
-		}
-		a.subquery(x, s)
-		if x.Kind == sql.SubqueryScalar && a.several[x.Query] {
-			a.cardinality(x)
-		}
-	default:
-		for part := range sql.Children(x) {
-			a.expr(part, s)
-		}
-	}
-}
-
-// subquery checks a query in an expression. The clause that contains the expression
-// does not affect the query.
-func (a *analysis) subquery(x *sql.Subquery, s *scope) {
-	sorting, filtering := a.sorting, a.filtering
-	a.sorting, a.filtering = false, false
-	a.depth++
-	a.query(x.Query, s, expression)
-	a.depth--
-	a.sorting, a.filtering = sorting, filtering
-}
-
-func (a *analysis) unresolved(x *sql.Ident) {
-	a.report(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name))
-}
-
-func (a *analysis) cardinality(x *sql.Subquery) {
-	a.report(x.Query.At, "SC2201", "The cardinality of a scalar subquery result set cannot be greater than one.")
-}
-
-// isFixed reports whether x can be an index: a literal or a parameter that is a number
-// or a string.
-func (a *analysis) isFixed(x sql.Expr) bool {
-	v := value.Undefined()
-	switch x := x.(type) {
-	case *sql.Literal:
-		v = x.Value
-	case *sql.Parameter:
-		v = a.params[x.Name]
-	case *sql.Ident:
-		v = numberNames[x.Name]
-	}
-	return v.Kind() == value.KindNumber || v.Kind() == value.KindString
-}
-
-// let checks a LET, whose name must not hide another.
-func (a *analysis) let(x *sql.LetExpr, s *scope) {
-	switch {
-	case a.keys:
-		a.report(x.At, "SC2090", "LET expressions are not allowed in the GROUP BY clause.")
-		return
-	case a.sorting:
-		a.report(x.At, "SC2091", "LET expressions are not allowed in the ORDER BY clause.")
-		return
-	}
-	a.expr(x.Value, s)
-	if s.has(x.Name) {
-		a.report(x.NameAt, "SC2023", "The variable name '%s' in the LET expression must be unique.", truncate(x.Name))
-	}
-	a.expr(x.In, s.with(x.Name))
-	a.composed = a.composed || hasAggregate(x.Value) || hasAggregate(x.In)
-}
-
-func (a *analysis) call(x *sql.CallExpr, s *scope) {
-	for _, arg := range x.Args {
-		a.expr(arg, s)
-	}
-	if x.UDF {
-		a.userFunction(x)
-		return
-	}
-	f := functions[strings.ToUpper(x.Name)]
-	if f == nil || f.name == "RRF" {
-		a.faulty[x] = true
-		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
-		return
-	}
-	if takesTimespan(f, len(x.Args)) && !a.isTimespan(x.Args[0]) {
-		a.faulty[x] = true
-		a.report(x.At, "SC2053", "The timespan argument provided to the DateTime function is invalid.")
-		return
-	}
-	if !f.takes(len(x.Args)) {
-		a.faulty[x] = true
-		a.arity(x, f)
-		return
-	}
-	switch {
-	case f.name == "FullTextScore":
-		a.faulty[x] = true
-		a.report(x.At, "SC2240", "The FullTextScore function is only allowed in the ORDER BY RANK clause.")
-	case f.aggregate && a.keys:
-		a.combined(x.At)
-	case f.aggregate && a.filtering:
-		one := inFilter(x)
-		a.report(one.At, one.Code, "%s", one.Message)
-	case f.aggregate && slices.ContainsFunc(x.Args, hasAggregate):
-		a.ofAggregate(x)
-	}
-	a.arguments(x, f)
-}
-
-// ofAggregate reports an aggregate of an aggregate. In a subquery of an expression, the
-// planner accepts it, but partitions refuse it.
-func (a *analysis) ofAggregate(x *sql.CallExpr) {
-	one := sql.Diagnosticf(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
-	if a.depth > 0 {
-		a.unknown = append(a.unknown, one)
-		return
-	}
-	a.report(one.At, one.Code, "%s", one.Message)
-}
-
-// arity reports a wrong number of arguments. The error quotes the name as written.
-func (a *analysis) arity(x *sql.CallExpr, f *function) {
-	name := truncate(x.Name)
-	if f.name == "LEFT" || f.name == "RIGHT" {
-		name = f.name
-	}
-	a.report(x.At, "SC2050", "The %s function requires %s.", name, f.arity())
-	if f.name == "_FullTextScore" {
-		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
-	}
-}
-
-// takesTimespan reports whether the first of n arguments is a time span.
-func takesTimespan(f *function, n int) bool {
-	return n == 1 && (f.name == "NOW" || f.name == "AGO") || n == 2 && f.name == "DateTimeAdd"
-}
-
-var timespan = regexp.MustCompile(`^-?[0-9]+.`)
-
-// isTimespan reports whether x is the text of a time span, such as 1d.
-func (a *analysis) isTimespan(x sql.Expr) bool {
-	return timespan.MatchString(a.given(x).Text())
-}
-
-// given returns the value of a literal or a parameter.
-func (a *analysis) given(x sql.Expr) value.Value {
-	switch x := x.(type) {
-	case *sql.Literal:
-		return x.Value
-	case *sql.Parameter:
-		return a.params[x.Name]
-	}
-	return value.Undefined()
-}
-
-// arity returns the allowed number of arguments as text.
-func (f *function) arity() string {
-	switch {
-	case f.max < 0:
-		return fmt.Sprintf("at least %d argument(s)", f.min)
-	case f.min == f.max:
-		return fmt.Sprintf("%d argument(s)", f.min)
-	}
-	return fmt.Sprintf("%d to %d argument(s)", f.min, f.max)
-}

@@ -28,7 +28,7 @@ func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
 				paths[sql.Canonical(x)] = true
 			}
 		}
-		a.sorting = true
+		a.clause = clauseOrderBy
 		for i := range q.OrderBy {
 			x := q.OrderBy[i].Expr
 			if element, ok := x.(*sql.IndexExpr); ok {
@@ -36,10 +36,11 @@ func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
 			}
 			a.grouped(x, s, s, paths)
 		}
-		a.sorting = false
 	}
+	a.clause = clauseList
 	switch {
 	case q.Star && len(q.GroupBy) > 0:
+		a.width[q] = len(q.GroupBy)
 		a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
 	case q.Star:
 		a.report(q.ListAt, "SC2040", "'SELECT *' is not allowed with aggregate functions.")
@@ -60,49 +61,20 @@ func groupKeys(q *sql.Select) map[string]bool {
 
 // groupBy checks the keys of GROUP BY.
 func (a *analysis) groupBy(q *sql.Select, s *scope) {
-	a.keys = true
-	for _, x := range q.GroupBy {
-		a.expr(x, s)
-		if !a.refers(x, s) {
-			a.report(x.Span(), "SC2110", "Each GROUP BY expression must contain at least one property reference.")
-		}
-	}
-	a.keys = false
+	a.clause = clauseGroupBy
 	if q.Rank && len(q.GroupBy) > 0 {
 		a.unranked(q.GroupAt, "SC2227", "The GROUP BY clause is")
+	}
+	for _, x := range q.GroupBy {
+		if !a.expr(x, s).refers {
+			a.report(x.Span(), "SC2110", "Each GROUP BY expression must contain at least one property reference.")
+		}
 	}
 }
 
 // combined reports an aggregate or a subquery in a key of GROUP BY.
 func (a *analysis) combined(at sql.Span) {
 	a.report(at, "SC2111", "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.")
-}
-
-// refers reports whether x contains the alias of an input, outside subqueries and
-// expressions with an error of their own.
-func (a *analysis) refers(x sql.Expr, s *scope) bool {
-	switch x := x.(type) {
-	case *sql.Ident:
-		return s.has(x.Name)
-	case *sql.LetExpr:
-		return false
-	case *sql.IndexExpr:
-		return a.isFixed(x.Index) && a.refers(x.X, s)
-	case *sql.LikeExpr:
-		if wrongEscape(x) {
-			return false
-		}
-	case *sql.CallExpr:
-		if a.faulty[x] {
-			return false
-		}
-	}
-	for part := range sql.Children(x) {
-		if a.refers(part, s) {
-			return true
-		}
-	}
-	return false
 }
 
 // wrongEscape reports whether a LIKE has an escape that is not one character.
@@ -135,7 +107,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 		}
 		if !inner(here, s, root.Name) && !inKey {
 			code, clause := "SC2102", "select list"
-			if a.sorting {
+			if a.clause == clauseOrderBy {
 				code, clause = "SC2103", "ORDER BY clause"
 			}
 			a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(a.text[x.Span().Start:x.Span().End]), clause)
@@ -162,11 +134,12 @@ func inner(here, s *scope, name string) bool {
 // groupedIn checks a subquery of a grouped query. If there are no errors so far, its
 // own aggregates reduce several rows to one.
 func (a *analysis) groupedIn(x *sql.Subquery, s, outer *scope, keys map[string]bool) {
-	sorting := a.sorting
-	a.sorting = false
+	before := a.clause
+	a.clause = clauseList
 	a.groupedClauses(x.Query, s, outer, keys)
-	a.sorting = sorting
-	if x.Kind == sql.SubqueryScalar && len(a.diagnostics) > 0 && a.inputsSeveral(x.Query) {
+	a.clause = before
+	reduced := isGrouped(x.Query) && len(x.Query.GroupBy) == 0 && len(a.diagnostics) == 0
+	if x.Kind == sql.SubqueryScalar && !reduced && a.many[x.Query] {
 		a.cardinality(x)
 	}
 }
@@ -227,7 +200,7 @@ func (a *analysis) lost(x sql.Expr, s, here *scope) {
 		for _, arg := range call.Args {
 			for name := range sql.Idents(arg) {
 				if _, of := here.lookup(name.Name); of == s {
-					a.unresolved(name)
+					a.report(name.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(name.Name))
 				}
 			}
 		}
@@ -255,7 +228,7 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 // order checks that the keys of ORDER BY are places in documents. This error has a form
 // of its own, and is returned only if the query has no other error.
 func (a *analysis) order(q *sql.Select) error {
-	if q.Rank || q.From == nil || isGrouped(q) && len(q.GroupBy) == 0 {
+	if q.Rank || q.From == nil || len(q.GroupBy) == 0 && (isGrouped(q) || ordersGroups(q)) {
 		return nil
 	}
 	for i := range q.OrderBy {

@@ -111,6 +111,7 @@ type compiler struct {
 	computed *Computed    // nil without computed properties
 	stepped  int          // number of elements so far; see element
 	ix       *index.Index // nil for documents without a policy
+	inner    *compiler    // of that plan
 	overRows bool         // another plan makes the first input, and each row of it is a document
 	scope    *scope       // of the query being compiled
 	scopes   map[*sql.Select]*scope

@@ -2,7 +2,7 @@ package query
 
 import (
 	"context"
-	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,8 +53,8 @@ func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
 		}
 		d.names[p.Name] = i
 	}
-	for _, p := range list {
-		if err := d.add(p); err != nil {
+	for i, p := range list {
+		if err := d.add(i, p); err != nil {
 			return nil, err
 		}
 	}
@@ -79,11 +79,40 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// add checks one property and adds it.
-func (d *Computed) add(p resource.ComputedProperty) error {
+// malformed returns the error of a definition whose query is not one, in the words of the
+// service. Its details have numbers as codes, and no location.
+func malformed(i int, p resource.ComputedProperty, err error) error {
+	details := status.From(err).Message
+	if parsed, parseErr := value.ParseString(details); parseErr == nil {
+		var faults []value.Value
+		for _, fault := range parsed.Get("errors").Items() {
+			code, err := strconv.Atoi(strings.TrimPrefix(fault.Get("code").Text(), "SC"))
+			if err != nil {
+				continue
+			}
+			faults = append(faults, value.Object([]value.Member{
+				{Name: "severity", Value: fault.Get("severity")},
+				{Name: "code", Value: value.Int(int64(code))},
+				{Name: "message", Value: fault.Get("message")},
+			}))
+		}
+		details = value.Object([]value.Member{{Name: "errors", Value: value.Array(faults)}}).JSON()
+	}
+	return status.Service("Computed property at index (%d) has a malformed query: '%s' Error details: '%s'", i, truncate(p.Query), details)
+}
+
+// add checks property i and adds it.
+func (d *Computed) add(i int, p resource.ComputedProperty) error {
 	q, err := sql.Parse(p.Query, nil)
 	if err != nil {
-		return refuseComputed(p.Name, status.From(err).Message)
+		return malformed(i, p, err)
+	}
+	plan := &Plan{query: q}
+	if err := plan.check(p.Query); err != nil {
+		return malformed(i, p, err)
+	}
+	if q.Value == nil {
+		return status.Service("Required VALUE expression missing from computed property query '%s' at index (%d).", truncate(p.Query), i)
 	}
 	if why := notComputable(q); why != "" {
 		return refuseComputed(p.Name, why)
@@ -92,9 +121,8 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 	if why := d.refuses(&property, q.Value); why != "" {
 		return refuseComputed(p.Name, why)
 	}
-	plan := &Plan{query: q}
-	if err := errors.Join(plan.check(p.Query), plan.refused); err != nil {
-		return refuseComputed(p.Name, status.From(err).Message)
+	if plan.refused != nil {
+		return malformed(i, p, plan.refused)
 	}
 	d.list = append(d.list, property)
 	return nil
@@ -103,8 +131,6 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 // notComputable returns the clause that is not allowed in a computed property.
 func notComputable(q *sql.Select) string {
 	switch {
-	case q.Value == nil:
-		return "its query must be SELECT VALUE of an expression"
 	case q.From == nil:
 		return "its query has no FROM clause"
 	case len(q.From.Inputs) != 1:

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/query/sql"
@@ -175,7 +176,7 @@ func (p *Plan) describe(d partitionkey.Definition, single bool) value.Value {
 	if p.query.Rank && p.base >= 0 {
 		hybrid = p.describeHybrid()
 	} else {
-		r, _ := p.rewriting(p.alone(ranges), single)
+		r, _ := p.rewriting(p.alone(ranges), single && (allExact(ranges) || !p.restricts(d)))
 		info = r.describe(p)
 	}
 	return value.Object([]value.Member{
@@ -183,6 +184,21 @@ func (p *Plan) describe(d partitionkey.Definition, single bool) value.Value {
 		{Name: "queryInfo", Value: info},
 		{Name: "hybridSearchQueryInfo", Value: hybrid},
 		{Name: "queryRanges", Value: describeRanges(d, ranges)},
+	})
+}
+
+// allExact reports whether all ranges are whole keys.
+func allExact(ranges []keyRange) bool {
+	return !slices.ContainsFunc(ranges, func(r keyRange) bool { return !r.exact })
+}
+
+// restricts reports whether the query says anything about the first level of the key of
+// its documents.
+func (p *Plan) restricts(d partitionkey.Definition) bool {
+	places, ok := placesOf(d)
+	return ok && !slices.ContainsFunc(p.boxes, func(b box) bool {
+		at := b.find(places[0])
+		return at < 0 || b[at].values.kinds&mayMiss != 0 || b[at].values.kinds&mayCompare == 0
 	})
 }
 

@@ -14,7 +14,12 @@ type scope struct {
 	outer  *scope
 	names  map[string]alias // nil before the first name
 	inputs []alias
-	sets   int            // of the analysis: the inputs, for SELECT *
+	set    bool        // of the analysis: the inputs so far can have several rows, or are the container
+	own    []int       // of the analysis: the different input sets, for SELECT *
+	refers bool        // of the analysis: the query contains a property
+	query  *sql.Select // whose inputs the names are; nil for a LET
+	root   bool        // the first input of the query may name the container
+	owner  *compiler
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
@@ -26,6 +31,9 @@ type alias struct {
 	found bool         // place is known
 	let   bool         // the name of a LET, whose value depends only on what its expression depends on
 	fixed *value.Value // of a LET: its constant value; nil if the value is not constant. local is unused
+	set   int          // of the analysis: the input set; inputs that are only names share it
+	bare  bool         // of the analysis: contains no property: the name of a LET, or a constant subquery
+	expr  sql.Expr     // of a LET: its value, in the scope outside
 }
 
 // lookup returns what a name means and the scope that defines it, or nil if none does.
@@ -43,20 +51,44 @@ func (s *scope) has(name string) bool {
 	return in != nil
 }
 
-// inputSets returns the number of inputs of the query and the outer ones.
+// inputSets returns the number of different input sets of the query and the outer ones.
 func (s *scope) inputSets() int {
-	n := 0
+	var all []int
 	for ; s != nil; s = s.outer {
-		n += s.sets
+		all = append(all, s.own...)
 	}
-	return n
+	slices.Sort(all)
+	return len(slices.Compact(all))
+}
+
+// addSet adds an input set that the query does not have yet.
+func (s *scope) addSet(set int) {
+	if !slices.Contains(s.own, set) {
+		s.own = append(s.own, set)
+	}
 }
 
 // with returns the scope inside a LET, for the analysis.
 func (s *scope) with(name string) *scope {
 	inner := &scope{outer: s}
-	inner.define(name, alias{let: true})
+	inner.define(name, alias{let: true, bare: true})
 	return inner
+}
+
+// scopeOf returns the scope of a subquery, or nil if it is not known.
+func (s *scope) scopeOf(q *sql.Select) *scope {
+	for c := s.owner; c != nil; c = c.inner {
+		if of := c.scopes[q]; of != nil {
+			return of
+		}
+	}
+	return nil
+}
+
+// container returns a scope whose only name is that of the container.
+func (s *scope) container(name string) *scope {
+	whole := &sql.Select{From: &sql.From{Inputs: []sql.Input{{Collection: &sql.Ident{Name: name}}}}}
+	return &scope{query: whole, root: true, owner: s.owner, names: map[string]alias{name: {local: -1}}}
 }
 
 // inside reports whether s is the other scope or inside it.
@@ -202,6 +234,8 @@ func (c *compiler) within(s *scope, f func()) {
 // loop compiles FROM and WHERE in the scope of the query, and adds its names.
 func (c *compiler) loop(q *sql.Select, root bool) loop {
 	var l loop
+	c.scope.query, c.scope.root, c.scope.owner = q, root, c
+	c.scopes[q] = c.scope
 	if q.From != nil {
 		for i := range q.From.Inputs {
 			in := &q.From.Inputs[i]
@@ -358,13 +392,11 @@ func (p *Plan) compileRows(c *compiler, ix *index.Index) {
 			p.filter = f.truth()
 		}
 	}
-	p.never = c.impossible(q)
 	if p.inner != nil {
 		p.where = p.inner.where
 		return
 	}
 	p.where = c.inputs(q)
-	p.never = p.never || p.where.contradicts()
 	if ix == nil {
 		if p.where.op == opFalse {
 			p.accessing = index.Expr{Op: index.None}

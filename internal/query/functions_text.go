@@ -14,9 +14,8 @@ type buffers struct {
 }
 
 // textFunctions search for the words of a property. A term is a word, several adjacent
-// words, or an object {"term", "distance"} for words with a similar spelling; an array
-// is a list of terms. A property that is not a string, and any other term, makes the
-// result undefined.
+// words, or an object {"term", "distance"} for words with a similar spelling. A property
+// that is not a string, and any other term, makes the result undefined.
 func textFunctions() []function {
 	return []function{
 		{name: "FullTextContains FULLTEXT_CONTAINS", min: 2, max: 2, bind: containsText(true)},
@@ -93,17 +92,11 @@ func (p phrases) of(terms []value.Value) ([]fulltext.Phrase, bool) {
 func (p phrases) read(terms []value.Value) ([]fulltext.Phrase, bool) {
 	var list []fulltext.Phrase
 	for _, term := range terms {
-		items := []value.Value{term}
-		if term.Kind() == value.KindArray {
-			items = term.Items()
+		phrase, ok := p.phrase(term)
+		if !ok {
+			return nil, false
 		}
-		for _, item := range items {
-			phrase, ok := p.phrase(item)
-			if !ok {
-				return nil, false
-			}
-			list = append(list, phrase)
-		}
+		list = append(list, phrase)
 	}
 	return list, true
 }

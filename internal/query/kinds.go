@@ -1,7 +1,6 @@
 package query
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/query/sql"
@@ -25,6 +24,7 @@ const (
 	mayBool    = mayFalse | mayTrue
 	mayCompare = mayNull | mayBool | mayNumber | mayString // has an order
 	mayAny     = ^kinds(0)
+	mayExist   = mayAny &^ mayMiss
 )
 
 func kindsOf(v value.Value) kinds {
@@ -72,89 +72,111 @@ func (k kinds) only(operand, result kinds) kinds {
 	return out
 }
 
-// kinds returns the kinds of x in the current scope.
-func (c *compiler) kinds(x sql.Expr) kinds {
-	if part := c.expr(x); part.con {
-		return kindsOf(part.v)
+// kinds returns the kinds that the value of n can have, whatever the document.
+func (r *reach) kinds(n node) kinds {
+	if r.work <= 0 {
+		return mayAny
 	}
-	switch x := x.(type) {
+	n = r.resolve(n)
+	if n.row != nil {
+		return mayObject
+	}
+	if v, ok := r.constant(n); ok {
+		return kindsOf(v)
+	}
+	switch x := n.x.(type) {
+	case nil, *sql.Ident:
+		return mayExist // a document or an element
 	case *sql.Subquery:
-		return c.subqueryKinds(x)
+		return r.subqueryKinds(n, x)
 	case *sql.MemberExpr:
-		if c.kinds(x.X)&mayObject == 0 {
+		if r.kinds(n.at(x.X))&mayObject == 0 {
+			return mayMiss
+		}
+	case *sql.IndexExpr:
+		if r.kinds(n.at(x.X))&(mayArray|mayObject) == 0 {
 			return mayMiss
 		}
 	case *sql.UnaryExpr:
-		k := c.kinds(x.X)
+		k := r.kinds(n.at(x.X))
 		if x.Op == "NOT" {
 			return negated(k)
 		}
 		return k.only(mayNumber, mayNumber)
 	case *sql.BinaryExpr:
-		return operatorKinds(x.Op, c.kinds(x.X), c.kinds(x.Y))
+		return operatorKinds(x.Op, r.kinds(n.at(x.X)), r.kinds(n.at(x.Y)))
 	case *sql.LogicalExpr:
-		return c.logicKinds(x)
+		return r.logicKinds(n, x)
 	case *sql.CoalesceExpr:
-		k := c.kinds(x.X)
+		k := r.kinds(n.at(x.X))
 		if k&mayMiss != 0 {
-			k = k&^mayMiss | c.kinds(x.Y)
+			k = k&^mayMiss | r.kinds(n.at(x.Y))
 		}
 		return k
 	case *sql.ConditionalExpr:
-		var k kinds
-		if cond := c.kinds(x.Cond); cond&mayTrue != 0 {
-			k = c.kinds(x.Then)
-			if cond&^mayTrue == 0 {
-				return k
-			}
-		}
-		return k | c.kinds(x.Else)
+		return r.conditionalKinds(n.at(x.Cond), n.at(x.Then), n.at(x.Else))
 	case *sql.BetweenExpr:
-		k := c.kinds(x.X)
-		low, high := operatorKinds(">=", k, c.kinds(x.Low)), operatorKinds("<=", k, c.kinds(x.High))
+		k := r.kinds(n.at(x.X))
+		low, high := operatorKinds(">=", k, r.kinds(n.at(x.Low))), operatorKinds("<=", k, r.kinds(n.at(x.High)))
 		return inverted(conjoined(low, high), x.Not)
 	case *sql.InExpr:
-		k, out := c.kinds(x.X), mayFalse
+		k, out := r.kinds(n.at(x.X)), mayFalse
 		for _, item := range x.List {
-			out |= operatorKinds("=", k, c.kinds(item))
+			out |= operatorKinds("=", k, r.kinds(n.at(item)))
 		}
 		return inverted(out, x.Not)
 	case *sql.LikeExpr:
-		return operatorKinds("LIKE", c.kinds(x.X), c.kinds(x.Pattern))
+		return operatorKinds("LIKE", r.kinds(n.at(x.X)), r.kinds(n.at(x.Pattern)))
+	case *sql.LetExpr:
+		if inner := n.s.owner.lets[x]; inner != nil {
+			return r.kinds(node{x: x.In, s: inner})
+		}
 	case *sql.ArrayLiteral:
 		return mayArray
 	case *sql.ObjectLiteral:
 		return mayObject
 	case *sql.CallExpr:
-		return c.callKinds(x)
+		return r.callKinds(n, x)
 	}
 	return mayAny
 }
 
-// subqueryKinds returns the kinds of a subquery, without its columns.
-func (c *compiler) subqueryKinds(x *sql.Subquery) kinds {
+func (r *reach) conditionalKinds(cond, then, otherwise node) kinds {
+	var k kinds
+	if c := r.kinds(cond); c&mayTrue != 0 {
+		k = r.kinds(then)
+		if c&^mayTrue == 0 {
+			return k
+		}
+	}
+	return k | r.kinds(otherwise)
+}
+
+// subqueryKinds returns the kinds of a subquery.
+func (r *reach) subqueryKinds(n node, x *sql.Subquery) kinds {
 	switch x.Kind {
 	case sql.SubqueryExists, sql.SubqueryAll:
 		return mayBool
 	case sql.SubqueryArray:
 		return mayArray
-	case sql.SubqueryScalar:
-		if v, ok := c.constantOf(x.Query); ok {
-			return kindsOf(v)
-		}
-		if x.Query.Value == nil && !x.Query.Star {
-			return mayObject | mayMiss
-		}
 	}
-	return mayAny
+	row := r.rowOf(n, x.Query)
+	if row.s == nil {
+		return mayAny
+	}
+	return r.kinds(row) | mayMiss
 }
 
-// constantOf returns the value of a query that has one row, of a constant.
-func (c *compiler) constantOf(q *sql.Select) (value.Value, bool) {
-	if q.From != nil || q.Where != nil || q.Value == nil {
-		return value.Undefined(), false
+// ofNegated returns the kinds of the operand of NOT.
+func ofNegated(want kinds) kinds {
+	var out kinds
+	if want&mayTrue != 0 {
+		out |= mayFalse
 	}
-	return inputs{params: c.params}.constant(q.Value)
+	if want&mayFalse != 0 {
+		out |= mayTrue
+	}
+	return out
 }
 
 func negated(k kinds) kinds {
@@ -222,10 +244,10 @@ func operatorKinds(op string, a, b kinds) kinds {
 	return mayNumber | mayMiss
 }
 
-func (c *compiler) logicKinds(x *sql.LogicalExpr) kinds {
-	out := c.kinds(x.Terms[0])
+func (r *reach) logicKinds(n node, x *sql.LogicalExpr) kinds {
+	out := r.kinds(n.at(x.Terms[0]))
 	for _, term := range x.Terms[1:] {
-		k := c.kinds(term)
+		k := r.kinds(n.at(term))
 		if x.Or {
 			out = negated(conjoined(negated(out), negated(k)))
 		} else {
@@ -235,25 +257,29 @@ func (c *compiler) logicKinds(x *sql.LogicalExpr) kinds {
 	return out
 }
 
+// totals are the kinds of the aggregates.
+var totals = map[AggregateKind]kinds{
+	Count: mayNumber, CountIf: mayNumber, Sum: mayNumber | mayMiss, Average: mayNumber | mayMiss,
+	Min: mayCompare | mayMiss, Max: mayCompare | mayMiss, MakeList: mayArray, MakeSet: mayArray,
+}
+
 // callKinds returns the kinds of a call. A function that is not listed can return any
 // kind.
-func (c *compiler) callKinds(x *sql.CallExpr) kinds {
-	if x.UDF {
-		return mayAny
-	}
+func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 	f := functions[strings.ToUpper(x.Name)]
-	if f == nil {
+	if x.UDF || f == nil {
 		return mayAny
 	}
-	may := func(i int, want kinds) bool { return i >= len(x.Args) || c.kinds(x.Args[i])&want != 0 }
+	if kind, ok := aggregateKind(x); ok {
+		return totals[kind]
+	}
+	may := func(i int, want kinds) bool { return i >= len(x.Args) || r.kinds(n.at(x.Args[i]))&want != 0 }
 	switch f.name {
 	case "FullTextContains", "FullTextContainsAll", "FullTextContainsAny":
-		possible := may(0, mayString)
-		for i := 1; i < len(x.Args); i++ {
-			possible = possible && may(i, mayString|mayObject)
-		}
-		if !possible {
-			return mayMiss
+		for i := range x.Args {
+			if !may(i, textKinds(i)) {
+				return mayMiss
+			}
 		}
 		return mayBool | mayMiss
 	case "VectorDistance":
@@ -262,14 +288,20 @@ func (c *compiler) callKinds(x *sql.CallExpr) kinds {
 		}
 		return mayNumber | mayMiss
 	case "ARRAY_CONTAINS":
-		if !may(0, mayArray) || !may(1, mayAny&^mayMiss) {
+		if !may(0, mayArray) || !may(1, mayExist) {
 			return mayMiss
 		}
 		return mayBool | mayMiss
+	case "ST_ISVALID":
+		return mayBool | mayMiss
+	case "IIF":
+		return r.conditionalKinds(n.at(x.Args[0]), n.at(x.Args[1]), n.at(x.Args[2]))
 	case "RAND", "GetCurrentTicks", "GetCurrentTimestamp":
 		return mayNumber
 	case "GetCurrentDateTime":
 		return mayString
+	case "NOW", "AGO":
+		return mayNumber | mayString | mayMiss
 	}
 	if typeTests[f.name] != 0 {
 		return mayBool
@@ -286,73 +318,79 @@ func (c *compiler) callKinds(x *sql.CallExpr) kinds {
 	return s.result
 }
 
-// contradicts reports whether two conditions of a conjunction require different values
-// at one place.
-func (p predicate) contradicts() bool {
-	if p.op != opAnd {
-		return false
+// textKinds are the kinds of an argument of FullTextContains and the like.
+func textKinds(i int) kinds {
+	if i == 0 {
+		return mayString
 	}
-	for i, a := range p.args {
-		for _, b := range p.args[:i] {
-			if a.op == opIn && b.op == opIn && slices.Equal(a.path, b.path) && !slices.ContainsFunc(a.values, func(v value.Value) bool {
-				return slices.ContainsFunc(b.values, func(w value.Value) bool { return value.Equal(v, w) })
-			}) && !slices.ContainsFunc(a.path, func(s value.Step) bool { return s.Index < 0 }) {
-				return true
-			}
-		}
-	}
-	return false
+	return mayString | mayObject
 }
 
-// valueless reports whether the VALUE of the query is always undefined, or the query
-// only counts values that are never defined or never true. It runs after everything
-// else is compiled, because groups replace expressions.
-func (p *Plan) valueless(c *compiler) bool {
-	q := p.query
-	if !isGrouped(q) && p.group != nil && q.Value != nil {
-		v, ok := p.with.constant(q.Value)
-		return ok && !v.IsDefined()
-	}
-	if !isGrouped(q) {
-		return c.rowless(q, true)
-	}
-	x := q.Value
-	if len(q.Items) == 1 {
-		x = q.Items[0].Expr
-	}
-	if x == nil || len(q.GroupBy) > 0 {
-		return false
-	}
-	switch aggregateOf(x) {
-	case "Count":
-		return c.kinds(x.(*sql.CallExpr).Args[0]) == mayMiss
-	case "CountIf":
-		return c.kinds(x.(*sql.CallExpr).Args[0])&mayTrue == 0
-	}
-	return false
+// signature holds the kinds of the arguments and the result of a function, according to
+// the service's planner.
+type signature struct {
+	result kinds
+	args   []kinds // of the first arguments, for the result to be defined
 }
 
-// impossible reports whether the query has no row, whatever the documents: its filter
-// cannot be true, or an input has no values.
-func (c *compiler) impossible(q *sql.Select) bool {
-	if c.rowless(q, false) {
-		return true
-	}
-	if q.From == nil {
-		return false
-	}
-	for i := range q.From.Inputs {
-		inner := q.From.Inputs[i].Subquery
-		if inner == nil || isGrouped(inner) || c.scopes[inner] == nil {
-			continue
+var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny}
+
+// signatures maps names of functions to signatures. A key of the literal is the kind of
+// the result, followed by a blank and the kinds of the arguments.
+var signatures = makeSignatures(map[string]string{
+	"n n":   "ABS ACOS ASIN ATAN CEILING COS COT DEGREES EXP FLOOR IntBitNot LOG LOG10 RADIANS ROUND SIGN SIN SQRT SQUARE TAN TRUNC",
+	"n nn":  "ATN2 IntAdd IntBitAnd IntBitLeftShift IntBitOr IntBitRightShift IntBitXor IntDiv IntMod IntMul IntSub POWER",
+	"n a":   "ARRAY_AVG ARRAY_LENGTH ARRAY_MEDIAN ARRAY_SUM",
+	"? a":   "ARRAY_MAX ARRAY_MIN",
+	"a a":   "ARRAY_CONCAT",
+	"a an":  "ARRAY_SLICE",
+	"a aa":  "SetDifference SetIntersect SetUnion",
+	"b aa":  "SetEqual",
+	"b a":   "ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY",
+	"a o":   "ObjectToArray",
+	"n o":   "DOCUMENTID",
+	"n s":   "DateTimeToTicks DateTimeToTimestamp DAY MONTH StringToNumber YEAR _FullTextWordCount",
+	"n ss":  "DateTimePart INDEX_OF LASTINDEXOF",
+	"n sss": "DateTimeDiff",
+	"s s":   "LOWER LTRIM REVERSE RTRIM TRIM UPPER",
+	"s ss":  "CONCAT DateTimeBin DateTimeFormat REGEXEXTRACT LASTSUBSTRINGAFTER LASTSUBSTRINGBEFORE SUBSTRINGAFTER SUBSTRINGBEFORE",
+	"s sss": "REPLACE REGEXREPLACE REGEXREPLACEALL",
+	"s sn":  "LEFT REPLICATE RIGHT",
+	"s snn": "SUBSTRING",
+	"s as":  "StringJoin",
+	"s n":   "TicksToDateTime TimestampToDateTime",
+	"s nnn": "DateTimeFromParts",
+	"s ?":   "ToString",
+	"b s":   "StringToBoolean CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS",
+	"b ss":  "CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
+	"a s":   "StringToArray",
+	"a ss":  "StringSplit REGEXEXTRACTALL",
+	"? s":   "StringToNull",
+	"? n":   "CHOOSE",
+	"n ?":   "LENGTH ST_AREA",
+	"n oo":  "ST_DISTANCE",
+	"b oo":  "ST_INTERSECTS ST_WITHIN",
+	"o ?":   "ST_ISVALIDDETAILED StringToObject",
+})
+
+func makeSignatures(names map[string]string) map[string]signature {
+	all := map[string]signature{}
+	for kind, list := range names {
+		result, args, _ := strings.Cut(kind, " ")
+		s := signature{result: signatureKinds[result[0]] | mayMiss}
+		for i := range args {
+			s.args = append(s.args, signatureKinds[args[i]])
 		}
-		nothing := false
-		c.within(c.scopes[inner], func() {
-			nothing = c.impossible(inner) || c.rowless(inner, true)
-		})
-		if nothing {
-			return true
+		for name := range strings.FieldsSeq(list) {
+			all[name] = s
 		}
 	}
-	return false
+	return all
+}
+
+// typeTests are the kinds of values for which a function is true.
+var typeTests = map[string]kinds{
+	"IS_ARRAY": mayArray, "IS_BOOL": mayBool, "IS_DEFINED": mayExist, "IS_NULL": mayNull, "IS_NUMBER": mayNumber,
+	"IS_OBJECT": mayObject, "IS_STRING": mayString, "IS_PRIMITIVE": mayNull | mayBool | mayNumber | mayString,
+	"IS_INTEGER": mayNumber, "IS_FINITE_NUMBER": mayNumber,
 }

@@ -10,7 +10,7 @@ import (
 // value is computed once, into a register.
 func (c *compiler) let(x *sql.LetExpr) code {
 	part := c.expr(x.Value)
-	a := alias{let: true}
+	a := alias{let: true, expr: x.Value}
 	switch path, stored := c.path(x.Value); {
 	case stored:
 		a.local, a.place, a.found = -1, path, true
@@ -20,7 +20,7 @@ func (c *compiler) let(x *sql.LetExpr) code {
 		a.place, a.found = c.place(x.Value)
 		a.local = c.local()
 	}
-	inner := &scope{outer: c.scope}
+	inner := &scope{outer: c.scope, owner: c}
 	inner.define(x.Name, a)
 	c.lets[x] = inner
 	var in code

@@ -134,6 +134,11 @@ func (p pattern) match(e *env, s string) bool {
 	}
 }
 
+// beginsWith reports whether the pattern is a literal prefix and nothing else.
+func (p pattern) beginsWith() bool {
+	return len(p) == 2 && p[0].kind == partLiteral && p[1].kind == partAny
+}
+
 // work is the work of take: a comparison of words of memory, or of characters.
 func (p *patternPart) work() int { return 1 + len(p.literal)>>4 + len(p.ranges) }
 

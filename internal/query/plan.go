@@ -56,7 +56,7 @@ type Plan struct {
 	once   bool               // DISTINCT rows that have the _rid, so that equal ones are of one document
 	bound  int64              // maximum number of rows needed from a partition: OFFSET + LIMIT, and TOP; -1 for no limit
 	whole  bool               // the only input is the documents themselves
-	never  bool               // it has no rows, whatever the documents
+	boxes  []box              // what a document that has rows fulfils one of; none if no document has
 	script bool               // it calls user-defined functions, so any document may take long
 	now    time.Time
 	took   time.Duration // time to compile
@@ -122,9 +122,11 @@ func compile(text string, with inputs) (*Plan, error) {
 		return nil, err
 	}
 	m := newCompilation()
-	if err := p.compile(m); err != nil {
+	c, err := p.compile(m)
+	if err != nil {
 		return nil, err
 	}
+	p.reach(c)
 	p.size = planSize + planText*len(text) + planConstant*int(m.kept) + planRegex*m.regexes.size
 	p.took = time.Since(start)
 	return p, nil
@@ -143,18 +145,18 @@ const (
 // Size returns the approximate memory of the plan in bytes, without its parameters.
 func (p *Plan) Size() int { return p.size }
 
-func (p *Plan) compile(m *compilation) error {
+func (p *Plan) compile(m *compilation) (*compiler, error) {
 	computed, err := CompileComputed(p.with.opts.Computed)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ix := p.with.ix
 	c := newCompiler(p.with.params, computed, ix)
 	c.functions, c.compilation = p.with.opts.Functions, m
 	if combining(p.query.From) != nil {
 		p.inner = &Plan{query: p.query.From.Inputs[0].Subquery, now: p.now, with: p.with}
-		if err := p.inner.compile(m); err != nil {
-			return err
+		if c.inner, err = p.inner.compile(m); err != nil {
+			return nil, err
 		}
 		c.computed, c.overRows, ix = nil, true, nil
 	}
@@ -163,16 +165,15 @@ func (p *Plan) compile(m *compilation) error {
 		p.refused = p.compileOrder(c, ix)
 	}
 	if err := p.compileGroups(c, ix); err != nil {
-		return err
+		return nil, err
 	}
 	if p.group == nil {
 		p.emit, p.copies = c.projection(p.query), c.copies(p.query)
 	}
-	p.never = p.never || p.valueless(c)
 	p.counts(c)
 	p.places, p.locals, p.bare = c.places, c.locals, !c.whole && !c.system
 	p.script = c.scripted
-	return nil
+	return c, nil
 }
 
 // compileOrder compiles ORDER BY. Properties need an index with that order; distances
@@ -234,10 +235,13 @@ func (p *Plan) orderFrom(ix *index.Index, paths []value.Path) error {
 // counts binds TOP, OFFSET and LIMIT. The analysis has checked that they are integers.
 func (p *Plan) counts(c *compiler) {
 	bind := func(x sql.Expr) int64 {
-		if x == nil {
-			return -1
+		n := int64(-1)
+		switch x := x.(type) {
+		case *sql.Literal:
+			n, _ = x.Value.Int64()
+		case *sql.Parameter:
+			n, _ = c.params[x.Name].Int64()
 		}
-		n, _ := c.expr(x).v.Int64()
 		return n
 	}
 	p.top, p.offset, p.limit = bind(p.query.Top), bind(p.query.Offset), bind(p.query.Limit)
@@ -350,17 +354,14 @@ func (p *Plan) Pinned(d partitionkey.Definition) bool {
 }
 
 func (p *Plan) keyRanges(d partitionkey.Definition) []keyRange {
-	if p.never {
+	if len(p.boxes) == 0 {
 		return nil
 	}
-	if p.inner != nil {
-		return p.inner.keyRanges(d)
-	}
-	if p.base < 0 {
+	if p.base < 0 || p.inner != nil && !namesContainer(p.query) {
 		return []keyRange{{
 			Range: partitionkey.Range{Min: partitionkey.MinEPK, Max: d.Successor(partitionkey.MinEPK)},
 			point: partitionkey.MinEPK, exact: true,
 		}}
 	}
-	return p.where.ranges(d)
+	return rangesOf(p.boxes, d)
 }

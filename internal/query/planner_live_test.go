@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -319,23 +320,74 @@ func documentedDifference(v planVector, text string) string {
 	switch {
 	case strings.HasPrefix(text, "accepted") && v.errors == nil:
 		return "refused by the planner without a text"
-	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined():
+	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined(false):
 		return "the texts of a hybrid search have the values of parameters"
+	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined(true):
+		return "a document that a component with a negative weight has not found counts as the least"
 	case strings.HasPrefix(text, "accepted") && v.errors[0].Get("code").Text() == "SC1001" && strings.Contains(strings.ToUpper(v.query), "BETWEEN"):
 		return "BETWEEN next to AND or OR"
+	}
+	if v.errors != nil || strings.HasPrefix(text, "refused") || strings.HasPrefix(text, "panic") {
+		return ""
+	}
+	q, err := sql.Parse(v.query, v.declared())
+	switch {
+	case err != nil:
+	case q.From != nil && !namesContainer(q):
+		return "a query that reads no documents"
+	case asksForAll(q):
+		return "ALL asks whether every row is true"
 	}
 	return ""
 }
 
+// asksForAll reports whether a query has ALL(SELECT ...) in it.
+func asksForAll(q *sql.Select) bool {
+	var in func(x sql.Expr) bool
+	in = func(x sql.Expr) bool {
+		if s, ok := x.(*sql.Subquery); ok && (s.Kind == sql.SubqueryAll || asksForAll(s.Query)) {
+			return true
+		}
+		for part := range sql.Children(x) {
+			if in(part) {
+				return true
+			}
+		}
+		return false
+	}
+	for x := range q.Exprs() {
+		if in(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// declared returns the parameters by their names without the @.
+func (v planVector) declared() map[string]value.Value {
+	all := map[string]value.Value{}
+	for _, p := range v.params {
+		all[strings.TrimPrefix(p.Name, "@")] = p.Value
+	}
+	return all
+}
+
 // sameInlined reports whether the plan for a hybrid search is that of the planner with the
-// values of parameters in its texts.
-func (v planVector) sameInlined() bool {
+// values of parameters in its texts and, if least is set, with the least score for all
+// documents that a component has not found.
+func (v planVector) sameInlined(least bool) bool {
 	p, err := Prepare(v.query, v.params, nil, Options{Functions: anyFunction})
 	if err != nil {
 		return false
 	}
 	got := withoutDefaults(p.Describe(v.key).Get("hybridSearchQueryInfo"))
-	return value.Equal(got, withoutDefaults(inlined(p, v.plan.Get("hybridSearchQueryInfo"))))
+	want := inlined(p, v.plan.Get("hybridSearchQueryInfo"))
+	if least {
+		if want, err = value.ParseString(strings.ReplaceAll(want.JSON(), "?? 1.79769", "?? -1.79769")); err != nil {
+			return false
+		}
+	}
+	return value.Equal(got, withoutDefaults(want))
 }
 
 // inlined replaces the parameters in the texts of a plan.
@@ -381,7 +433,7 @@ func (j *judge) shrink(t *testing.T, d *difference) {
 		for at := 0; at+size <= len(tokens); at++ {
 			shorter := append(slices.Clone(tokens[:at]), tokens[at+size:]...)
 			q := d.example
-			q.query = strings.Join(shorter, " ")
+			q.query = strings.Join(shorter, "")
 			list, texts = append(list, q), append(texts, shorter)
 		}
 		requests := make([]string, len(list))
@@ -406,7 +458,8 @@ func (j *judge) shrink(t *testing.T, d *difference) {
 	}
 }
 
-var tokenPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|@?[\p{L}_][\p{L}_0-9]*|[0-9][0-9.eE]*|\S`)
+// tokenPattern finds tokens with the blanks before them.
+var tokenPattern = regexp.MustCompile(`\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|@?[\p{L}_][\p{L}_0-9]*|[0-9][0-9.eE]*|\?\?|[<>!=]=|<>|>>>?|<<|\|\||\S)`)
 
 // shrunkMax is the number of kinds of differences whose examples are shortened.
 const shrunkMax = 12

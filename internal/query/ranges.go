@@ -18,27 +18,17 @@ const (
 // key, nil for a level without a condition. No list is empty.
 type keyCase [][]partitionkey.Component
 
-// routing derives key cases from a predicate. It has the paths of a definition as
-// steps.
-type routing struct {
-	d     partitionkey.Definition
-	paths []value.Path
-}
-
-func newRouting(d partitionkey.Definition) (*routing, bool) {
-	r := &routing{d: d}
+// placesOf returns the places of the levels of a key.
+func placesOf(d partitionkey.Definition) ([]string, bool) {
+	var places []string
 	for _, text := range d.Paths {
 		names, err := partitionkey.ParsePath(text)
 		if err != nil {
 			return nil, false
 		}
-		path := make(value.Path, len(names))
-		for i, name := range names {
-			path[i] = value.Step{Name: name}
-		}
-		r.paths = append(r.paths, path)
+		places = append(places, placeOf(names...))
 	}
-	return r, len(r.paths) > 0
+	return places, len(places) > 0
 }
 
 // keyRange is a range of EPKs and its meaning.
@@ -49,27 +39,73 @@ type keyRange struct {
 	prefix bool // a part of a hierarchical key: the range has all keys that begin with point
 }
 
-// ranges returns where documents that pass p can be, sorted and disjoint.
-func (p predicate) ranges(d partitionkey.Definition) []keyRange {
+// rangesOf returns where documents that fulfil one of the boxes can be, sorted and
+// disjoint.
+func rangesOf(boxes []box, d partitionkey.Definition) []keyRange {
 	everywhere := []keyRange{{Range: partitionkey.Full()}}
-	r, ok := newRouting(d)
+	places, ok := placesOf(d)
 	if !ok {
 		return everywhere
 	}
-	cases, bounded := r.cases(p)
-	if !bounded {
-		return everywhere
+	cases := make([]keyCase, len(boxes))
+	for i, b := range boxes {
+		if cases[i], ok = b.keys(places); !ok {
+			return everywhere
+		}
 	}
 	var list []keyRange
 	room := keysMax
-	for _, c := range cases {
-		some, ok := r.expand(c, &room)
+	for _, c := range together(cases) {
+		some, ok := c.expand(d, &room)
 		if !ok {
 			return everywhere
 		}
 		list = append(list, some...)
 	}
 	return disjoint(list)
+}
+
+// keys returns the keys of documents in the box, or false if the box does not restrict
+// the first level.
+func (b box) keys(places []string) (keyCase, bool) {
+	c := make(keyCase, len(places))
+	for level, place := range places {
+		if at := b.find(place); at >= 0 {
+			c[level] = b[at].values.components()
+		}
+	}
+	return c, c[0] != nil
+}
+
+// components returns the components that the values of a domain are in a key, or nil if
+// they are not listed. Arrays and objects are not keys: a document with one at a key
+// path is stored with the undefined keys.
+func (d domain) components() []partitionkey.Component {
+	if d.kinds&mayMiss != 0 {
+		return nil
+	}
+	list := make([]partitionkey.Component, 0, len(d.intervals)+1)
+	if d.kinds&(mayArray|mayObject) != 0 {
+		if d.parts == nil {
+			return nil
+		}
+		list = append(list, partitionkey.Undefined())
+	}
+	for _, v := range []value.Value{value.Null(), value.Bool(false), value.Bool(true)} {
+		if d.kinds&kindsOf(v) != 0 {
+			c, _ := component(v)
+			list = append(list, c)
+		}
+	}
+	for _, s := range d.listed() {
+		v, ok := s.point()
+		if !ok || hasNaN(v) {
+			return nil
+		}
+		c, _ := component(v)
+		list = append(list, c)
+	}
+	return unique(list)
 }
 
 // disjoint sorts ranges and merges those that overlap. Equal points become one.
@@ -96,63 +132,6 @@ func disjoint(list []keyRange) []keyRange {
 	return out
 }
 
-// cases returns the key cases of p, or false if p does not restrict the key. No cases
-// means that nothing can pass.
-func (r *routing) cases(p predicate) ([]keyCase, bool) {
-	if p.hidden && p.op != opFalse {
-		return nil, false
-	}
-	switch p.op {
-	case opFalse:
-		return nil, true
-	case opIn:
-		return r.leaf(p)
-	case opKind:
-		return r.kind(p)
-	case opAnd:
-		return r.conjunction(p.args)
-	case opOr:
-		return r.disjunction(p.args)
-	}
-	return nil, false
-}
-
-// leaf returns the cases of an equality with constants. Arrays and objects are not
-// keys: a document with one at a key path is stored with the undefined keys.
-func (r *routing) leaf(p predicate) ([]keyCase, bool) {
-	level := slices.IndexFunc(r.paths, func(path value.Path) bool { return slices.Equal(path, p.path) })
-	if level < 0 {
-		return nil, false
-	}
-	list := make([]partitionkey.Component, 0, len(p.values))
-	for _, v := range p.values {
-		if f := v.Float(); f != f || !v.Finite() && len(p.values) == 1 {
-			return nil, false // no key is infinite, and the service asks all partitions
-		}
-		c, ok := component(v)
-		if !ok {
-			c = partitionkey.Undefined()
-		}
-		list = append(list, c)
-	}
-	one := make(keyCase, len(r.paths))
-	one[level] = unique(list)
-	return []keyCase{one}, true
-}
-
-// kind returns the cases of a test for a type that has one or two values.
-func (r *routing) kind(p predicate) ([]keyCase, bool) {
-	switch p.values[0].Kind() {
-	case value.KindNull:
-		p.values = []value.Value{value.Null()}
-	case value.KindBool:
-		p.values = []value.Value{value.Bool(false), value.Bool(true)}
-	default:
-		return nil, false
-	}
-	return r.leaf(p)
-}
-
 func component(v value.Value) (partitionkey.Component, bool) {
 	switch v.Kind() {
 	case value.KindNull:
@@ -167,82 +146,28 @@ func component(v value.Value) (partitionkey.Component, bool) {
 	return partitionkey.Component{}, false
 }
 
-// conjunction intersects the cases of all terms, and ignores a term that does not
-// restrict the key.
-func (r *routing) conjunction(args []predicate) ([]keyCase, bool) {
-	var result []keyCase
-	bounded := false
-	for _, arg := range args {
-		cases, ok := r.cases(arg)
-		switch {
-		case !ok:
-		case !bounded:
-			result, bounded = cases, true
-		case len(result)*len(cases) > casesMax:
-			// Either side alone is sufficient.
-			if len(cases) < len(result) {
-				result = cases
-			}
-		default:
-			result = meet(result, cases)
-		}
+// together merges the cases that restrict the same single level.
+func together(cases []keyCase) []keyCase {
+	if len(cases) < 2 {
+		return cases
 	}
-	return result, bounded
-}
-
-// meet intersects each case of a with each case of b and drops contradictions.
-func meet(a, b []keyCase) []keyCase {
-	var out []keyCase
-	for _, x := range a {
-	next:
-		for _, y := range b {
-			z := slices.Clone(x)
-			for level, list := range y {
-				switch {
-				case list == nil:
-				case z[level] == nil:
-					z[level] = list
-				default:
-					if z[level] = common(z[level], list); len(z[level]) == 0 {
-						continue next
-					}
-				}
-			}
-			out = append(out, z)
+	single := make([][]partitionkey.Component, len(cases[0]))
+	out := cases[:0]
+	for _, c := range cases {
+		if level := c.only(); level >= 0 {
+			single[level] = append(single[level], c[level]...)
+			continue
 		}
-	}
-	return out
-}
-
-// disjunction collects the cases of all terms. It merges those that restrict the same
-// single level, and merges all if there are too many.
-func (r *routing) disjunction(args []predicate) ([]keyCase, bool) {
-	var out []keyCase
-	single := make([][]partitionkey.Component, len(r.paths))
-	for _, arg := range args {
-		cases, ok := r.cases(arg)
-		if !ok {
-			return nil, false
-		}
-		for _, c := range cases {
-			if level := c.only(); level >= 0 {
-				single[level] = append(single[level], c[level]...)
-				continue
-			}
-			out = append(out, c)
-		}
+		out = append(out, c)
 	}
 	for level, list := range single {
 		if list != nil {
-			one := make(keyCase, len(r.paths))
+			one := make(keyCase, len(single))
 			one[level] = unique(list)
 			out = append(out, one)
 		}
 	}
-	if len(out) > casesMax {
-		out = []keyCase{merge(out)}
-	}
-	return out, true
+	return out
 }
 
 // only returns the level if c restricts exactly one, otherwise -1.
@@ -259,29 +184,10 @@ func (c keyCase) only() int {
 	return only
 }
 
-// merge returns one case that admits what any of the cases admits.
-func merge(cases []keyCase) keyCase {
-	out := make(keyCase, len(cases[0]))
-	for level := range out {
-		var list []partitionkey.Component
-		for _, c := range cases {
-			if c[level] == nil {
-				list = nil
-				break
-			}
-			list = append(list, c[level]...)
-		}
-		if list != nil {
-			out[level] = unique(list)
-		}
-	}
-	return out
-}
-
 // expand returns the ranges of a case: those of the longest prefix of restricted
 // levels whose combinations fit its share of the limit. A single level may have as
 // many components as the filter. ok is false if no prefix is restricted.
-func (r *routing) expand(c keyCase, room *int) (list []keyRange, ok bool) {
+func (c keyCase) expand(d partitionkey.Definition, room *int) (list []keyRange, ok bool) {
 	levels, count := 0, 1
 	for levels < len(c) && c[levels] != nil {
 		longer := count * len(c[levels])
@@ -292,7 +198,7 @@ func (r *routing) expand(c keyCase, room *int) (list []keyRange, ok bool) {
 		levels++
 	}
 	*room -= count
-	if levels == 0 || levels < len(c) && r.d.Kind != partitionkey.KindMultiHash {
+	if levels == 0 || levels < len(c) && d.Kind != partitionkey.KindMultiHash {
 		return nil, false
 	}
 	keys := []partitionkey.Key{{}}
@@ -306,7 +212,7 @@ func (r *routing) expand(c keyCase, room *int) (list []keyRange, ok bool) {
 		keys = longer
 	}
 	for _, key := range keys {
-		bounds, err := r.d.Prefix(key)
+		bounds, err := d.Prefix(key)
 		if err != nil {
 			return nil, false
 		}
@@ -324,20 +230,6 @@ func unique(list []partitionkey.Component) []partitionkey.Component {
 	for _, c := range list {
 		if _, ok := seen[c]; !ok {
 			seen[c] = struct{}{}
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func common(a, b []partitionkey.Component) []partitionkey.Component {
-	in := make(map[partitionkey.Component]struct{}, len(b))
-	for _, c := range b {
-		in[c] = struct{}{}
-	}
-	out := make([]partitionkey.Component, 0, min(len(a), len(b)))
-	for _, c := range a {
-		if _, ok := in[c]; ok {
 			out = append(out, c)
 		}
 	}

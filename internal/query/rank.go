@@ -180,88 +180,64 @@ func (a *analysis) unranked(at sql.Span, code, what string) {
 
 // rank checks the ORDER BY RANK of a query.
 func (a *analysis) rank(q *sql.Select, s *scope, at position) {
+	a.clause = clauseRank
 	item := &q.OrderBy[0]
-	if item.Explicit {
-		a.report(q.OrderAt, "SC2222", "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed.")
-	}
 	if at != outermost {
 		a.report(q.OrderAt, "SC2228", "The ORDER BY RANK clause is not supported in subqueries.")
+	}
+	if item.Explicit {
+		a.report(q.OrderAt, "SC2222", "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed.")
 	}
 	call := item.Expr.(*sql.CallExpr)
 	if isFunction(call, "RRF") {
 		a.fusion(q, call, s)
 		return
 	}
-	a.score(q, call, s)
+	a.score(q, call, a.expr(call, s))
 }
 
 // fusion checks a call of RRF. It checks the last argument, which may be the weights,
 // first.
 func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
-	scores, weights := fusionOf(call)
-	weighted := weights != nil && len(scores) > 0
-	if weighted {
-		a.sortKey(weights, s)
+	scores := call.Args
+	last := len(scores) - 1
+	var b bound
+	if last > 0 && a.isArray(scores[last]) {
+		weights := scores[last]
+		scores = scores[:last]
+		a.expr(weights, s)
 		if len(weightsOf(weights, inputs{params: a.params})) != len(scores) {
 			a.report(q.OrderAt, "SC2229", "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as the number of the component scores.")
 		}
+		last = -1
 	}
 	if len(scores) < 2 {
 		a.report(q.OrderAt, "SC2233", "A score fusion function requires at least two component score functions.")
 	}
-	last := len(call.Args) - 1
-	if last < 0 {
-		return
+	if last >= 0 {
+		b = a.expr(scores[last], s)
 	}
-	if !weighted {
-		a.score(q, call.Args[last], s)
+	for i, x := range scores {
+		if i != last {
+			a.score(q, x, a.expr(x, s))
+		}
 	}
-	for _, x := range call.Args[:last] {
-		a.score(q, x, s)
+	if last >= 0 {
+		a.score(q, scores[last], b)
 	}
 }
 
-// score checks a component of a ranking.
-func (a *analysis) score(q *sql.Select, x sql.Expr, s *scope) {
-	call, _ := x.(*sql.CallExpr)
-	switch {
-	case isFunction(call, "FullTextScore"):
-		a.textScore(call, s)
-		return
-	case isFunction(call, "RRF"):
-		for _, arg := range call.Args {
-			a.score(q, arg, s)
-		}
-		a.report(call.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(call.Name))
-		return
-	case call == nil:
-		before := len(a.diagnostics)
-		if a.sortKey(x, s); len(a.diagnostics) > before {
-			return
-		}
-	default:
-		a.sortKey(x, s)
-	}
-	if isScore(x) || call != nil && a.faulty[call] {
+// score checks whether x is a component of a ranking. An expression with an error of its
+// own needs no check.
+func (a *analysis) score(q *sql.Select, x sql.Expr, b bound) {
+	if b.null || isScore(x) || a.isUndefined(x) {
 		return
 	}
-	if _, ok := aggregateKind(x); ok {
-		a.unranked(call.At, "SC2226", "Aggregate functions are")
-	}
-	if !slices.ContainsFunc(a.diagnostics, func(one sql.Diagnostic) bool { return one.Code == "SC2221" && one.At == q.OrderAt }) {
-		a.report(q.OrderAt, "SC2221", "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call.")
-	}
+	a.report(q.OrderAt, "SC2221", "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call.")
 }
 
-// textScore checks a call of FullTextScore where it is allowed.
-func (a *analysis) textScore(call *sql.CallExpr, s *scope) {
-	for _, arg := range call.Args {
-		a.sortKey(arg, s)
-	}
-	if f := functions["FULLTEXTSCORE"]; !f.takes(len(call.Args)) {
-		a.arity(call, f)
-		return
-	}
+// searchTerms checks the terms of a call of FullTextScore where it is allowed.
+func (a *analysis) searchTerms(call *sql.CallExpr) {
 	terms := call.Args[1:]
 	if slices.ContainsFunc(terms, func(term sql.Expr) bool { return !a.isTerm(term) }) {
 		a.report(terms[0].Span(), "SC2241", "The second through last arguments of the 'FullTextScore' function must be literals of type string or object specifying the fuzzy search argument containing a 'term' property which is a string and a 'distance' property which is a number between 0 and 2 (inclusive).")
@@ -291,72 +267,38 @@ func isScore(x sql.Expr) bool {
 	return ok && (isFunction(call, "VectorDistance") || isFunction(call, "FullTextScore"))
 }
 
-// arguments checks the arguments of the functions that need literals.
-func (a *analysis) arguments(x *sql.CallExpr, f *function) {
-	switch f.name {
-	case "HASH":
-		if len(x.Args) > 1 && !a.isInteger(x.Args[1], 0) {
-			a.report(x.Args[1].Span(), "SC2051", "The modulo value for the 'Hash' function must be a non-zero integer literal.")
-		}
-		if len(x.Args) > 2 && !a.isInteger(x.Args[2], math.MaxInt64) {
-			a.report(x.Args[2].Span(), "SC2052", "The seed value for the 'Hash' function must be an integer literal.")
-		}
-	case "VectorDistance", "_VectorScore":
-		a.vectorOptions(x)
-	case "_FullTextScore":
-		if isLiteral(x.Args[1]) || isLiteral(x.Args[4]) {
-			a.report(x.At, "SC2242", "One or more arguments provided by the rewritten full text query are invalid.")
-			a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
-		}
-	}
-}
-
-// isInteger reports whether x is written as an integer and is not but.
-func (a *analysis) isInteger(x sql.Expr, but int64) bool {
-	n, ok := a.given(x).Int64()
-	if at := x.Span(); ok && n != but {
-		text := a.text[at.Start:at.End]
-		return !strings.ContainsAny(text, ".eE") || strings.ContainsAny(text, "xX@")
-	}
-	return false
-}
-
-func isLiteral(x sql.Expr) bool {
-	_, ok := x.(*sql.Literal)
-	return ok
-}
-
 // The limits of the options with which VectorDistance asks an index for candidates.
 const (
 	searchMultiplierMax = 100
 	listMultiplierMax   = 50
 )
 
-// vectorOptions checks the third and the fourth argument of VectorDistance.
-func (a *analysis) vectorOptions(x *sql.CallExpr) {
+// vectorOptions checks the third and the fourth argument of VectorDistance. It returns
+// false if the planner ignores the call.
+func (a *analysis) vectorOptions(x *sql.CallExpr) bool {
 	in := inputs{params: a.params}
 	if len(x.Args) > 2 {
 		if v, ok := in.constant(x.Args[2]); !ok || v.Kind() != value.KindBool {
-			a.faulty[x] = true
 			a.report(x.Args[2].Span(), "SC2212", `The third argument provided in the VectorDistance function is invalid. This value must be a boolean value set to either "true" to execute an exact search or "false" to execute an efficient search leveraging the index.`)
-			return
+			return false
 		}
 	}
 	if len(x.Args) < 4 {
-		return
+		return true
 	}
 	at := x.Args[3].Span()
 	options, ok := in.constant(x.Args[3])
 	if !ok || options.Kind() != value.KindObject {
 		a.report(at, "SC2210", "Options argument of VectorDistance function must be an object literal expression.")
-		return
+		return true
 	}
 	for _, m := range options.Members() {
 		if code, message := wrongOption(m.Name, m.Value); code != "" {
 			a.report(at, code, "%s", message)
-			return
+			return true
 		}
 	}
+	return true
 }
 
 // wrongOption returns the error of an option of VectorDistance, or "".

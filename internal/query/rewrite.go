@@ -50,7 +50,7 @@ func (p *Plan) rewriting(pinned, single bool) (rewriting, error) {
 		}
 		return r, nil
 	}
-	if single && !q.Distinct && len(q.GroupBy) == 0 {
+	if single && !q.Distinct && len(q.GroupBy) == 0 && (q.Value == nil || !hasAggregate(q.Value)) && !ordersByDistance(q) {
 		return rewriteText(q, limits{p.top, -1, -1}), nil
 	}
 	return rewriteText(q, limits{p.top, p.offset, p.limit}), nil
@@ -150,6 +150,9 @@ func computedKey(s sql.OrderByItem) sql.OrderByItem {
 	return s
 }
 
+// ordersByDistance reports whether the first key of ORDER BY is a distance.
+func ordersByDistance(q *sql.Select) bool { return len(q.OrderBy) > 0 && isDistance(q.OrderBy[0].Expr) }
+
 // sortsByValue reports whether an ORDER BY key is not required to be a property:
 // distances, and the scores in rewritten queries.
 func sortsByValue(x sql.Expr) bool {
@@ -191,7 +194,7 @@ func distinctCount(q *sql.Select, in inputs) (counted *sql.Select, alias string)
 func (r *rewriting) groups(q *sql.Select) {
 	text := *q
 	payload := r.partial(q)
-	r.buffered = slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
+	r.buffered = slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) })
 	text.Value, text.Items = nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
 	r.bindCounts(&text)
 	switch {
@@ -346,9 +349,12 @@ func ridOf(q *sql.Select) sql.Expr {
 }
 
 // inputName returns the alias of the first input, or the container if the input has no
-// name of its own.
+// name of its own. Elements of a subquery have the name of its input.
 func inputName(q *sql.Select) string {
 	in := &q.From.Inputs[0]
+	if in.In && in.Subquery != nil && in.Subquery.From != nil {
+		return inputName(in.Subquery)
+	}
 	if in.Collection != nil && (in.In || in.Alias == "") {
 		return rootName(in.Collection)
 	}

@@ -602,6 +602,9 @@ func nestedDocument(r *rand.Rand, i int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
+// unknownRules are the codes of rules that the writer of queries does not know.
+var unknownRules = regexp.MustCompile("SC(2011|2040|2101|2102|2105|2110)")
+
 // TestSecondOpinion compares the results of random queries with those of a second
 // evaluator, with an index and without.
 func TestSecondOpinion(t *testing.T) {
@@ -625,8 +628,8 @@ func TestSecondOpinion(t *testing.T) {
 		}
 		plan, err := Compile(text, nil, ix, Options{})
 		if err != nil {
-			if strings.Contains(err.Error(), "SC2102") || strings.Contains(err.Error(), "SC2040") || strings.Contains(err.Error(), "SC2105") || strings.Contains(err.Error(), "SC2011") || strings.Contains(err.Error(), "SC2101") {
-				continue // The writer does not know all rules.
+			if unknownRules.MatchString(err.Error()) {
+				continue
 			}
 			t.Fatalf("seed %d: %s: %v", seed, text, err)
 		}

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -129,11 +128,7 @@ func (l indexed) Terms(_ context.Context, walk Walk) iter.Seq2[TermCount, error]
 	return func(yield func(TermCount, error) bool) {
 		terms, docs := l.entries(walk)
 		for _, t := range terms {
-			count := TermCount{Term: t, Count: int64(len(docs[t]))}
-			if walk.First {
-				count.First = slices.MinFunc(docs[t], func(a, b document) int { return cmp.Compare(a.number, b.number) }).number
-			}
-			if !yield(count, nil) {
+			if !yield(TermCount{Term: t, Count: int64(len(docs[t]))}, nil) {
 				return
 			}
 		}
@@ -251,10 +246,8 @@ func all(ctx context.Context, p *Plan, parts []list, b Budget) (rows []Row, page
 	}
 	var from Progress
 	for {
-		done := 0
-		if !p.FirstSeen() {
-			done, from.Stream = from.Stream, 0 // Earlier streams are finished; requests do not open them again.
-		}
+		done := from.Stream // Earlier streams are finished; requests do not open them again.
+		from.Stream = 0
 		page, next, err := p.Merge(streams(p, parts[done:]), from).Page(ctx, b)
 		if err != nil {
 			return nil, pages, err

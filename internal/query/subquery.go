@@ -178,7 +178,6 @@ func (g *combiner) start(keys []value.Value) *rowGroup {
 func (c *compiler) rows(q *sql.Select, root bool) *rows {
 	r := &rows{distinct: q.Distinct}
 	c.within(&scope{outer: c.scope}, func() {
-		c.scopes[q] = c.scope
 		r.loop = c.loop(q, root)
 		if isGrouped(q) {
 			r.group = c.combiner(q)

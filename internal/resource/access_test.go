@@ -45,7 +45,7 @@ func TestFingerprint(t *testing.T) {
 	seen := map[[8]byte]string{}
 	for _, mode := range []string{"All", "Read"} {
 		for _, key := range []string{"", `,"resourcePartitionKey":["a"]`, `,"resourcePartitionKey":["a","b"]`, `,"resourcePartitionKey":["a,b"]`, `,"resourcePartitionKey":[null]`, `,"resourcePartitionKey":[{}]`} {
-			for _, target := range []PermissionTarget{{Container: container}, {Container: ContainerRID(DatabaseRID(1), 2)}, {container, "docs", "x"}, {container, "udfs", "x"}, {container, "docs", "y"}} {
+			for _, target := range []PermissionTarget{{Container: container}, {Container: ContainerRID(DatabaseRID(1), 2)}, {container, "docs", "x", ""}, {container, "udfs", "x", ""}, {container, "docs", "y", ""}, {"", "", "", "c"}, {"", "", "", "d"}, {"", "docs", "x", "c"}} {
 				body, err := value.ParseString(fmt.Sprintf(`{"id":"p","permissionMode":%q,"resource":"r"%s}`, mode, key))
 				if err != nil {
 					t.Fatal(err)
@@ -60,6 +60,12 @@ func TestFingerprint(t *testing.T) {
 					t.Errorf("%s has the fingerprint of %s", what, other)
 				}
 				seen[p.Fingerprint()] = what
+				if p.Target.Waits() { // Its tokens are valid when the container is created.
+					p.Target.Container = container
+					if seen[p.Fingerprint()] != what {
+						t.Errorf("%s has another fingerprint with its container", what)
+					}
+				}
 				if p.ID, p.ETag = "q", "e"; seen[p.Fingerprint()] != what {
 					t.Errorf("%s has another fingerprint with another id", what)
 				}

@@ -92,6 +92,9 @@ func (c *Container) parseChangeable(body value.Value) error {
 	if c.Indexing, err = parseIndexing(body.Get("indexingPolicy"), with); err != nil {
 		return err
 	}
+	if err := c.Indexing.refuseSpatial(); err != nil {
+		return err
+	}
 	if c.DefaultTTL, err = parseTTL(body.Get("defaultTtl"), c.Indexing.Mode); err != nil {
 		return err
 	}
@@ -149,6 +152,9 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 	}
 	if system := body.Get("systemKey"); !isNull(system) && (system.Kind() != value.KindBool || system.Bool()) {
 		return d, status.BadRequest("The property 'systemKey' of the partition key cannot be set.")
+	}
+	if d.Kind == partitionkey.KindToken {
+		return d, status.BadRequest("The partition key kind 'Token' is that of tables, which CQL creates. Use 'Hash' or 'MultiHash'.")
 	}
 	if err := d.Validate(); err != nil {
 		return d, badKey(err)
@@ -216,6 +222,44 @@ func (c Container) Replace(body value.Value) (Container, error) {
 	return replaced, nil
 }
 
+// IsTable reports whether the container is a table of the Cassandra API: it has rows
+// instead of documents.
+func (c *Container) IsTable() bool { return len(c.Table) > 0 }
+
+// NewTable returns the container of a table: id is its name, columns are those of its
+// partition key in order, and definition is what package table writes. The caller sets
+// RID, ETag and TS. The error is BadRequest.
+func NewTable(id string, columns []string, definition json.RawMessage) (Container, error) {
+	c := Container{
+		ID:           id,
+		PartitionKey: partitionkey.Definition{Kind: partitionkey.KindToken, Version: 2},
+		Indexing:     IndexingPolicy{Mode: IndexingNone},
+		DefaultTTL:   -1, // an item has its own if its cells expire
+		Settings:     value.Object(nil),
+		Table:        definition,
+	}
+	for _, name := range columns {
+		c.PartitionKey.Paths = append(c.PartitionKey.Paths, columnPath(name))
+	}
+	if err := c.PartitionKey.Validate(); err != nil {
+		return Container{}, badKey(err)
+	}
+	var err error
+	c.keyPaths, err = keyPaths(c.PartitionKey)
+	return c, err
+}
+
+// columnPath returns the path that names a column: the name itself if it needs no
+// quotes, otherwise in quotes, with the characters that a quoted path cannot have in
+// hexadecimal.
+func columnPath(name string) string {
+	plain := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	if plain {
+		return "/" + name
+	}
+	return `/"` + strings.NewReplacer("%", "%25", `"`, "%22", `\`, "%5C").Replace(name) + `"`
+}
+
 // KeyOf returns the full partition key of a document: one component per path. The
 // component is undefined if the path does not exist or its value is an object or array.
 func (c *Container) KeyOf(doc value.Value) partitionkey.Key {
@@ -275,6 +319,12 @@ func (c Container) Value() value.Value {
 }
 
 func definitionValue(d partitionkey.Definition) value.Value {
+	if d.Kind == partitionkey.KindToken { // SDKs know no such kind.
+		d.Kind = partitionkey.KindHash
+		if len(d.Paths) > 1 {
+			d.Kind = partitionkey.KindMultiHash
+		}
+	}
 	paths := make([]value.Value, len(d.Paths))
 	for i, path := range d.Paths {
 		paths[i] = value.String(path)

@@ -305,6 +305,16 @@ const partitionGigabytes = 50
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
+// tableGigabytes is the size of a physical partition of a table in the service, in
+// gigabytes.
+const tableGigabytes = 30
+
+// OfTables returns the own limits of a new table: its physical partitions are smaller
+// than those of a container of documents, in the proportion of the service (S120, S194).
+func (l Limits) OfTables() OwnLimits {
+	return OwnLimits{PhysicalPartitionBytes: max(OwnBytesMin, l.PhysicalPartitionBytes/partitionGigabytes*tableGigabytes)}
+}
+
 // OwnLimits are the limits of one container that replace those of the server. A
 // zero field keeps the server's limit. Sizes are in bytes.
 type OwnLimits struct {

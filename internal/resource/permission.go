@@ -60,9 +60,27 @@ type Permission struct {
 // PermissionTarget is the resource of a permission. It names its container by
 // RID, so another container with the same name is another target.
 type PermissionTarget struct {
-	Container RID    `json:"container"`
+	Container RID    `json:"container"`      // empty while it waits for its container: it allows nothing
 	Feed      string `json:"feed,omitempty"` // "docs", "sprocs", "triggers" or "udfs"; empty: the container and everything in it
 	ID        string `json:"id,omitempty"`   // of the document or script, as in the link
+
+	// Awaited is the name of the container in the database of the user, if the
+	// permission was made before the container; Container is set when a container of
+	// this name is created. If the link names another database, it is both names with
+	// a slash, which no container has.
+	Awaited string `json:"awaited,omitempty"`
+}
+
+// Waits reports whether the container does not exist yet.
+func (t PermissionTarget) Waits() bool { return t.Container == "" }
+
+// same reports whether both are the same resource. A container that a permission was
+// made before is the same as one that it was made for.
+func (t PermissionTarget) same(o PermissionTarget) bool {
+	if !t.Waits() {
+		t.Awaited, o.Awaited = "", ""
+	}
+	return t == o
 }
 
 // ParsePermission parses the definition of a permission from a client. It does
@@ -164,14 +182,15 @@ func (p Permission) Self() string {
 // SameResource reports whether two permissions are for the same resource. A user
 // has at most one permission for a resource.
 func (p Permission) SameResource(o Permission) bool {
-	if p.Target != o.Target || (p.Key == nil) != (o.Key == nil) {
+	if !p.Target.same(o.Target) || (p.Key == nil) != (o.Key == nil) {
 		return false
 	}
 	return p.Key == nil || p.Key.Equal(*o.Key)
 }
 
 // Fingerprint is a hash of what the permission allows: its mode, target and key.
-// Tokens contain it.
+// Tokens contain it. That of a permission that was made before its container does not
+// change when the container is created.
 func (p Permission) Fingerprint() [8]byte {
 	mode := PermissionRead // however it is spelled
 	if p.Mode.Is(PermissionAll) {
@@ -181,7 +200,11 @@ func (p Permission) Fingerprint() [8]byte {
 	if p.Key != nil {
 		key = p.Key.String()
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", mode, string(p.Target.Container), p.Target.Feed, p.Target.ID, key))
+	container := fmt.Sprintf("%q", string(p.Target.Container))
+	if p.Target.Awaited != "" {
+		container = fmt.Sprintf("awaited %q", p.Target.Awaited)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q %q %q", mode, container, p.Target.Feed, p.Target.ID, key))
 	return [8]byte(sum[:8])
 }
 

@@ -254,6 +254,18 @@ func parseComputed(list value.Value) ([]ComputedProperty, error) {
 	return properties, nil
 }
 
+// refuseSpatial rejects a computed property with a spatial index, as the service does.
+func (p *IndexingPolicy) refuseSpatial() error {
+	for i, c := range p.Computed {
+		for _, s := range p.Spatial {
+			if path, err := ParseIndexPath(s.Path); err == nil && len(path.Names) > 0 && path.Names[0] == c.Name {
+				return status.Service("Computed property '%s' at index (%d) has a spatial index. Remove the spatial index on this path.", clip(c.Name), i)
+			}
+		}
+	}
+	return nil
+}
+
 // isSystemProperty reports whether the server sets the top-level property.
 func isSystemProperty(name string) bool {
 	switch name {

@@ -24,6 +24,7 @@
 package resource
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -69,6 +70,10 @@ type Database struct {
 	RID  RID       `json:"rid"`
 	ETag ETag      `json:"etag"`
 	TS   Timestamp `json:"ts"`
+
+	// Keyspace is the definition of a keyspace of the Cassandra API, as package table
+	// writes it. Empty for a database of documents.
+	Keyspace json.RawMessage `json:"keyspace,omitempty"`
 }
 
 // Container is a named set of documents with one partition key definition and
@@ -106,6 +111,10 @@ type Container struct {
 
 	// Limits are the container's own limits. Clients do not see them.
 	Limits OwnLimits `json:"limits,omitzero"`
+
+	// Table is the definition of a table of the Cassandra API, as package table writes
+	// it. Empty for a container of documents.
+	Table json.RawMessage `json:"table,omitempty"`
 
 	// keyPaths are the parsed paths of PartitionKey.
 	keyPaths []value.Path

@@ -27,17 +27,21 @@ func (c *Container) parseSettings(body value.Value) error {
 	if c.ReplacedImages, err = parsePreviousImages(body.Get("previousImageRetentionPolicy")); err != nil {
 		return err
 	}
-	for _, f := range []struct{ member, list, feature string }{
-		{"clientEncryptionPolicy", "includedPaths", "Client-side encryption (clientEncryptionPolicy.includedPaths)"},
-		{"dataMaskingPolicy", "includedPaths", "Data masking (dataMaskingPolicy.includedPaths)"},
-	} {
-		items, err := settingList(body.Get(f.member), f.member, f.list)
-		if err != nil {
-			return err
-		}
-		if len(items) > 0 {
-			return status.Unsupported(f.feature)
-		}
+	encrypted, err := settingList(body.Get("clientEncryptionPolicy"), "clientEncryptionPolicy", "includedPaths")
+	if err != nil {
+		return err
+	}
+	if len(encrypted) > 0 {
+		// The service's words for a key that does not exist: none can be created here.
+		return status.Service("ClientEncryptionKey with id '[%s]' does not exist. Client-side encryption is not supported by this version of Decan. See docs/compatibility.md.",
+			clip(encrypted[0].Get("clientEncryptionKeyId").Text()))
+	}
+	masked, err := settingList(body.Get("dataMaskingPolicy"), "dataMaskingPolicy", "includedPaths")
+	if err != nil {
+		return err
+	}
+	if len(masked) > 0 {
+		return status.Unsupported("Data masking (dataMaskingPolicy.includedPaths)")
 	}
 	if view := body.Get("materializedViewDefinition"); !isNull(view) {
 		return status.Unsupported("A materialized view (materializedViewDefinition)")

@@ -2,11 +2,13 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -274,6 +276,21 @@ func TestHTTP2RapidResets(t *testing.T) {
 	if text := scrape(t, s); !strings.Contains(text, "\ndecan_connections_flooded_total 1\n") {
 		t.Error("the connection was not counted")
 	}
+}
+
+// A request that the client has reset before its goroutine runs is not served.
+func TestHTTP2ResetInTime(t *testing.T) {
+	t.Parallel()
+	ctx, reset := context.WithCancel(t.Context())
+	reset()
+	defer func() {
+		got := recover()
+		if err, ok := got.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+			t.Errorf("serveStream panicked with %v, want %v", got, http.ErrAbortHandler)
+		}
+	}()
+	new(connection).serveStream(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was served") }),
+		httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/", nil))
 }
 
 // More requests than the bound are refused one by one; the others are served.

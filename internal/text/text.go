@@ -10,8 +10,8 @@
 //
 // # Invariants
 //
-//   - Tokens depend on the language and the text alone, so they may be stored:
-//     see [Version].
+//   - Tokens depend on the language, the version and the text alone, so they may
+//     be stored: see [Version].
 //   - Every token is valid UTF-8 of 1 to [TokenMax] bytes.
 //   - A text contains itself: a phrase made of a text matches the tokens of that
 //     text, unless it has none.
@@ -31,8 +31,12 @@ import (
 )
 
 // Version increases when a release returns other tokens for some text than the
-// previous one, so that an index knows that it must be rebuilt.
-const Version = 1
+// previous one, so that an index knows that it must be rebuilt. [VersionOf] has
+// the version of one language.
+//
+//   - 1: the first.
+//   - 2: en-US has the stop words of the service instead of a part of them.
+const Version = 2
 
 // TokenMax is the maximum size of a token in bytes. A longer word, in a document
 // or a term, is cut to TokenMax bytes without dividing a character; it is not
@@ -52,6 +56,7 @@ type Token struct {
 // concurrent use.
 type Analyzer struct {
 	language string
+	version  int
 	// stem stems the current word of the environment.
 	stem func(*snowballstem.Env) bool
 	// stop holds the folded stop words.
@@ -61,25 +66,51 @@ type Analyzer struct {
 	apostrophe bool
 }
 
-// analyzers holds one analyzer for each language, by its tag in lower case.
-var analyzers = sync.OnceValue(func() map[string]*Analyzer {
-	all := make(map[string]*Analyzer, len(languages))
+// analyzers holds the analyzers of each language, by its tag in lower case, in
+// the order of their versions.
+var analyzers = sync.OnceValue(func() map[string][]*Analyzer {
+	all := make(map[string][]*Analyzer, len(languages))
 	for _, l := range languages {
-		a := &Analyzer{language: l.tag, stem: l.stem, apostrophe: l.apostrophe, stop: map[string]struct{}{}}
-		w := words{text: fold(l.stop), apostrophe: l.apostrophe}
-		for word, ok := w.next(); ok; word, ok = w.next() {
-			a.stop[word] = struct{}{}
+		list := make([]*Analyzer, len(l.stop))
+		for i, text := range l.stop {
+			if i > 0 && text == l.stop[i-1] {
+				list[i] = list[i-1]
+				continue
+			}
+			a := &Analyzer{language: l.tag, version: i + 1, stem: l.stem, apostrophe: l.apostrophe, stop: map[string]struct{}{}}
+			w := words{text: fold(text), apostrophe: l.apostrophe}
+			for word, ok := w.next(); ok; word, ok = w.next() {
+				a.stop[word] = struct{}{}
+			}
+			list[i] = a
 		}
-		all[strings.ToLower(l.tag)] = a
+		all[strings.ToLower(l.tag)] = list
 	}
 	return all
 })
 
 // For returns the analyzer of a language by its tag, such as en-US, in any
 // letter case. It returns false for a language that is not in [Languages].
-func For(language string) (*Analyzer, bool) {
-	a, ok := analyzers()[strings.ToLower(language)]
-	return a, ok
+func For(language string) (*Analyzer, bool) { return ForVersion(language, Version) }
+
+// ForVersion is [For] for the tokens of an earlier [Version]. A version in which
+// the tokens of the language did not change has the same analyzer as the one
+// before. It returns false for a version that this release does not know, too.
+func ForVersion(language string, version int) (*Analyzer, bool) {
+	list := analyzers()[strings.ToLower(language)]
+	if len(list) == 0 || version < 1 || version > Version {
+		return nil, false
+	}
+	return list[min(version, len(list))-1], true
+}
+
+// VersionOf returns the version in which the tokens of a language changed last,
+// 1 for a language that is not in [Languages].
+func VersionOf(language string) int {
+	if a, ok := For(language); ok {
+		return a.version
+	}
+	return 1
 }
 
 // Languages returns the tags that [For] accepts, the default first. They are
@@ -94,6 +125,10 @@ func Languages() []string {
 
 // Language returns the tag of the language as [Languages] spells it.
 func (a *Analyzer) Language() string { return a.language }
+
+// Version returns the version in which the tokens of the language became those
+// of this analyzer.
+func (a *Analyzer) Version() int { return a.version }
 
 // Tokens appends the tokens of s to dst in the order of their positions, which
 // begin at 0. Tokens may share memory with s; a caller that keeps them longer

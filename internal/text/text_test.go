@@ -17,7 +17,8 @@ import (
 
 // TestText runs the cases of testdata. Texts are in the input, one a line:
 //
-//	tokens lang=en-US      the tokens of each line, as position:token
+//	tokens lang=en-US      the tokens of each line, as position:token;
+//	  version=1            of an earlier version
 //	phrase lang=en-US      the first line is a term, the others are documents;
 //	  distance=1           how often it occurs, and the tokens to look up
 //	within                 two words a line and the smallest distance, "far" over 2
@@ -52,9 +53,20 @@ func TestText(t *testing.T) {
 func analyzer(t *testing.T, d *datadriven.TestData) *Analyzer {
 	language := Languages()[0]
 	d.MaybeScanArgs(t, "lang", &language)
-	a, ok := For(language)
+	version := Version
+	d.MaybeScanArgs(t, "version", &version)
+	a, ok := ForVersion(language, version)
 	if !ok {
 		d.Fatalf(t, "no analyzer for %s", language)
+	}
+	return a
+}
+
+func englishAnalyzer(t *testing.T) *Analyzer {
+	t.Helper()
+	a, ok := For("en-US")
+	if !ok {
+		t.Fatal("no analyzer for English")
 	}
 	return a
 }
@@ -195,7 +207,7 @@ func seeded(t *testing.T) *rand.Rand {
 // TestPhraseCountsLikeASearch compares the linear count with the plain
 // definition, on repetitive texts of few words.
 func TestPhraseCountsLikeASearch(t *testing.T) {
-	random, a := seeded(t), analyzers()["en-us"]
+	random, a := seeded(t), englishAnalyzer(t)
 	draw := func(most int) string {
 		words := make([]string, 1+random.IntN(most))
 		for i := range words {
@@ -286,7 +298,7 @@ func TestWithinIsTheEditDistance(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	a := analyzers()["en-us"]
+	a := englishAnalyzer(t)
 	for _, c := range []struct {
 		word string
 		want int
@@ -296,7 +308,7 @@ func TestLimits(t *testing.T) {
 		{strings.Repeat("é", TokenMax/2), TokenMax},
 		{"q" + strings.Repeat("é", TokenMax/2), TokenMax - 1},
 	} {
-		tokens := a.Tokens(nil, c.word+" next")
+		tokens := a.Tokens(nil, c.word+" bike")
 		if len(tokens) != 2 || len(tokens[0].Text) != c.want || tokens[1].Position != 1 {
 			t.Errorf("a word of %d bytes gives %v, want one token of %d bytes", len(c.word), tokens, c.want)
 		}
@@ -324,7 +336,7 @@ func TestLimits(t *testing.T) {
 // TestTokensAppends checks that the content of dst stays, and that a token whose
 // word ends in its stem costs one small allocation, inside the stemmer.
 func TestTokensAppends(t *testing.T) {
-	a := analyzers()["en-us"]
+	a := englishAnalyzer(t)
 	got := a.Tokens([]Token{{"kept", 7}}, "red bike")
 	if want := []Token{{"kept", 7}, {"red", 0}, {"bike", 1}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -346,16 +358,51 @@ func TestTokensAppends(t *testing.T) {
 // once, in folded form.
 func TestStopWords(t *testing.T) {
 	for _, l := range languages {
-		a, _ := For(l.tag)
-		listed := strings.Fields(l.stop)
-		if len(a.stop) != len(listed) {
-			t.Errorf("%s: %d stop words, %d are listed", l.tag, len(a.stop), len(listed))
-		}
-		for _, word := range listed {
-			if tokens := a.Tokens(nil, word); len(tokens) > 0 {
-				t.Errorf("%s: the stop word %s gives %v", l.tag, word, tokens)
+		for i, text := range l.stop {
+			a, _ := ForVersion(l.tag, i+1)
+			listed := strings.Fields(text)
+			if len(a.stop) != len(listed) {
+				t.Errorf("%s: %d stop words, %d are listed", l.tag, len(a.stop), len(listed))
+			}
+			for _, word := range listed {
+				if tokens := a.Tokens(nil, word); len(tokens) > 0 {
+					t.Errorf("%s: the stop word %s gives %v", l.tag, word, tokens)
+				}
 			}
 		}
+	}
+}
+
+// TestVersions checks that an analyzer of each version of the tokens is kept, since
+// indexes of earlier releases have their tokens.
+func TestVersions(t *testing.T) {
+	for _, c := range []struct {
+		language      string
+		version, want int // want 0: unknown
+	}{
+		{"en-US", 1, 1},
+		{"en-us", 2, 2},
+		{"en-US", 0, 0},
+		{"en-US", Version + 1, 0},
+		{"de-DE", 1, 1},
+		{"de-DE", 2, 1},
+		{"nl-NL", 1, 0},
+	} {
+		a, ok := ForVersion(c.language, c.version)
+		if ok != (c.want > 0) || ok && a.Version() != c.want {
+			t.Errorf("%s in version %d: %+v, %t, want version %d", c.language, c.version, a, ok, c.want)
+		}
+	}
+	newest := 1
+	for _, language := range Languages() {
+		a, _ := For(language)
+		newest = max(newest, a.Version())
+		if VersionOf(language) != a.Version() {
+			t.Errorf("the version of %s is %d, and its analyzer has %d", language, VersionOf(language), a.Version())
+		}
+	}
+	if newest != Version {
+		t.Errorf("Version is %d, and that of the newest analyzer %d", Version, newest)
 	}
 }
 

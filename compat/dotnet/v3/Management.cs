@@ -20,6 +20,27 @@ static class Management
             Equal(account.WritableRegions.Count(), 1);
         });
 
+        await tests.Run("direct mode, the default, is refused by name where it is used", async () =>
+        {
+            using CosmosClient direct = tests.Connect(change: options => options.ConnectionMode = ConnectionMode.Direct);
+            string id = $"direct-{Guid.NewGuid()}";
+            Database made = await direct.CreateDatabaseAsync(id);
+            Container container = await made.CreateContainerAsync("c", "/pk");
+            await container.ReadContainerAsync();
+            foreach (Func<Task> call in new Func<Task>[]
+            {
+                () => made.ReadAsync(),
+                () => direct.CreateDatabaseIfNotExistsAsync(id),
+                () => container.CreateItemAsync(Item(new { id = "1", pk = "a" })),
+                () => container.ReadItemAsync<JObject>("1", new PartitionKey("a")),
+            })
+            {
+                CosmosException refused = await Refused(HttpStatusCode.BadRequest, call);
+                Check(refused.Message.Contains("direct mode"), refused.Message);
+            }
+            await made.DeleteAsync();
+        });
+
         await tests.Run("databases are created once, listed and found", async () =>
         {
             Equal((await tests.Client.CreateDatabaseIfNotExistsAsync(database.Id)).StatusCode, HttpStatusCode.OK);

@@ -1,3 +1,4 @@
+using System.Text.RegularExpressions;
 using Newtonsoft.Json.Linq;
 
 namespace Compat;
@@ -8,16 +9,27 @@ static class Partitions
 {
     static readonly HttpClient http = new();
 
-    // Change splits the partition with most documents, or merges the first two if there are more than
-    // the container began with.
+    // Change splits all partitions in the middle of their ranges, or merges them in pairs
+    // if there are more than the container began with.
     public static async Task Change(Tests tests, string container, int before)
     {
         string where = $"database={tests.Database.Id}&container={container}";
         JToken[] list = [.. (await Call(HttpMethod.Get, $"partitions?{where}"))["partitions"].OrderBy(p => (string)p["min"], StringComparer.Ordinal)];
-        await Call(HttpMethod.Post, list.Length > before
-            ? $"partitions/merge?{where}&partition={list[0]["id"]}&with={list[1]["id"]}"
-            : $"partitions/split?{where}&partition={list.MaxBy(p => (int)p["documents"])["id"]}");
+        if (list.Length > before)
+        {
+            for (int i = 0; i + 1 < list.Length; i += 2)
+                await Call(HttpMethod.Post, $"partitions/merge?{where}&partition={list[i]["id"]}&with={list[i + 1]["id"]}");
+            return;
+        }
+        foreach (JToken one in list)
+        {
+            long middle = (Hash(one["min"]) + Hash(one["max"])) / 2;
+            await Call(HttpMethod.Post, $"partitions/split?{where}&partition={one["id"]}&at={Regex.Replace($"{middle:X16}", "(00)+$", "")}");
+        }
     }
+
+    // Hash returns the first eight bytes of a bound. Hashed keys are below 40.
+    static long Hash(JToken bound) => Convert.ToInt64(((string)bound == "FF" ? "40" : (string)bound).PadRight(16, '0')[..16], 16);
 
     static async Task<JToken> Call(HttpMethod method, string path)
     {

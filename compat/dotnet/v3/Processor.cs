@@ -6,7 +6,8 @@ using static Compat.Tests;
 namespace Compat;
 
 // The change feed processor: two instances that share leases, the estimator of their lag,
-// an instance that stops, and a start from the beginning.
+// an instance that stops, and a start from the beginning; two instances and the estimator
+// while all partitions split.
 static class Processor
 {
     const int Partitions = 4;
@@ -101,9 +102,77 @@ static class Processor
             foreach (var (id, versions) in seen) Equal(versions.Distinct(), versions.Distinct().Order(), $"the versions of {id}");
         });
 
+        await Splits(tests);
 #if NEWEST
         await AllVersions(tests, leases);
 #endif
+    }
+
+    // Splits has two instances read a container whose partitions split twice while items
+    // are written: every version is delivered, those of an item in order, and the estimator
+    // follows the new leases.
+    static async Task Splits(Tests tests)
+    {
+        const int first = 2, keys = 20, versions = 12;
+        Container source = await tests.Database.CreateContainerAsync(new ContainerProperties("split", "/pk"), first * PartitionRUs);
+        Container leases = await tests.Database.CreateContainerAsync(new ContainerProperties("splitleases", "/id"));
+        var seen = new ConcurrentDictionary<string, ConcurrentQueue<int>>();
+        var busy = new ConcurrentDictionary<string, int>(); // items by instance
+        ChangeFeedProcessor Build(string instance) => source.GetChangeFeedProcessorBuilder<JObject>("split", (_, changes, _) =>
+            {
+                foreach (JObject change in changes) seen.GetOrAdd((string)change["pk"], _ => new()).Enqueue((int)change["n"]);
+                busy.AddOrUpdate(instance, changes.Count, (_, count) => count + changes.Count);
+                return Task.CompletedTask;
+            })
+            .WithInstanceName(instance).WithLeaseContainer(leases).WithStartTime(DateTime.MinValue.ToUniversalTime())
+            .WithPollInterval(TimeSpan.FromMilliseconds(100)).WithMaxItems(7)
+            .WithLeaseConfiguration(acquireInterval: TimeSpan.FromMilliseconds(500), expirationInterval: TimeSpan.FromSeconds(6), renewInterval: TimeSpan.FromSeconds(1))
+            .Build();
+        async Task<List<ChangeFeedProcessorState>> States()
+        {
+            using var states = source.GetChangeFeedEstimator("split", leases).GetCurrentStateIterator();
+            return await Rows(states);
+        }
+        int written = 0;
+        async Task Write(int to)
+        {
+            // Each item is written once: the feed has latest versions only.
+            for (; written < to; written++)
+                for (int key = 0; key < keys; key++) await source.CreateItemAsync(Item(new { id = $"{key} {written}", pk = $"p{key}", n = written }));
+        }
+
+        await tests.Run("two instances and the estimator while all partitions split", async () =>
+        {
+            await Write(4);
+            ChangeFeedProcessor one = Build("one"), two = Build("two");
+            await one.StartAsync();
+            await two.StartAsync();
+            try
+            {
+                await Until(async () => (await Owners(leases)).Count == 2, "the second instance gets no lease");
+                for (int round = 1; round <= 2; round++)
+                {
+                    Task load = Write(4 + 4 * round);
+                    await Compat.Partitions.Change(tests, "split", first << round - 1);
+                    await load;
+                    int want = first << round;
+                    await Until(async () => (await Owners(leases)).Values.Sum() == want, $"there are not {want} leases that have an owner");
+                }
+                await Until(() => Enumerable.Range(0, keys).All(key => seen.TryGetValue($"p{key}", out var numbers) && numbers.Distinct().Count() == versions),
+                    "not every item is delivered");
+                await Until(async () => (await States()).Sum(state => state.EstimatedLag) == 0, "the lag does not become 0");
+            }
+            finally
+            {
+                await one.StopAsync();
+                await two.StopAsync();
+            }
+            Check(busy.GetValueOrDefault("one") > 0 && busy.GetValueOrDefault("two") > 0, "one of the instances got no items");
+            foreach (var (key, numbers) in seen) Equal(numbers.Distinct(), Enumerable.Range(0, versions), $"the items of {key}");
+            Equal((await States()).Count, first << 2);
+            await Write(versions + 1);
+            Equal((await States()).Sum(state => state.EstimatedLag), (long)keys);
+        });
     }
 
     // Owners counts the leases of each instance.

@@ -20,6 +20,7 @@ static class Sessions
         {
             Environment.SetEnvironmentVariable(Distributed, distributed);
             await tests.Run($"own writes after pages of several partitions, distributed queries {distributed}", () => OwnWrites(container));
+            await tests.Run($"aggregates, orders and pages over partitions, distributed queries {distributed}", () => Combined(container));
         }
         Environment.SetEnvironmentVariable(Distributed, null);
     }
@@ -38,11 +39,21 @@ static class Sessions
         }
     }
 
+    // Combined asks what one partition alone cannot answer.
+    static async Task Combined(Container container)
+    {
+        Equal(await Ask(container, "SELECT VALUE COUNT(1) FROM c WHERE c.n > 4"), [15]);
+        Equal(await Ask(container, "SELECT VALUE MAX(c.n) FROM c"), [19]);
+        Equal(await Ask(container, "SELECT VALUE c.n FROM c ORDER BY c.n DESC"), Enumerable.Range(0, 20).Reverse());
+        Equal(await Ask(container, "SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 5 LIMIT 9"), Enumerable.Range(5, 9));
+        Equal((await Ask(container, "SELECT DISTINCT VALUE c.n % 3 FROM c")).Order(), [0, 1, 2]);
+    }
+
     // Ask returns the rows of a query whose pages have one session token each.
     static async Task<List<int>> Ask(Container container, string query)
     {
         var rows = new List<int>();
-        using var pages = container.GetItemQueryIterator<int>(query);
+        using var pages = container.GetItemQueryIterator<int>(query, requestOptions: new QueryRequestOptions { MaxItemCount = 7 });
         while (pages.HasMoreResults)
         {
             FeedResponse<int> page = await pages.ReadNextAsync();

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
@@ -31,6 +32,9 @@ func (h *handler) createContainer(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.refuseMultiHash(req.Body); err != nil {
+		return nil, err
+	}
 	if text := r.header(headerDecanPartitions); text != "" {
 		if req.Partitions, err = strconv.Atoi(text); err != nil || req.Partitions < 1 {
 			return nil, status.BadRequest("The partition count %q in x-decan-partition-count is not a positive number.", text)
@@ -42,6 +46,19 @@ func (h *handler) createContainer(r *request) (*response, error) {
 		return nil, err
 	}
 	return r.describe(http.StatusCreated, &res), nil
+}
+
+// multiHashVersion is the first version of the protocol with hierarchical keys.
+const multiHashVersion = "2020-07-15"
+
+// refuseMultiHash refuses a hierarchical key from a client that speaks an earlier version
+// of the protocol, as the service does. A request without a version has the latest.
+func (r *request) refuseMultiHash(definition value.Value) error {
+	kind := definition.Get("partitionKey").Get("kind").Text()
+	if v := r.header(headerVersion); v == "" || v >= multiHashVersion || !strings.EqualFold(kind, "MultiHash") {
+		return nil
+	}
+	return status.Service("The 'kind' value '%.32s' specified in the partition key definition is invalid. Please choose 'Hash' partition type.", kind)
 }
 
 func (h *handler) readContainer(r *request) (*response, error) {

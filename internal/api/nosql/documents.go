@@ -94,9 +94,6 @@ func (h *handler) readDocument(r *request) (*response, error) {
 	}
 	doc, err := h.engine.Read(r.ctx, r.caller, req)
 	r.result = doc.Result
-	if e := status.From(err); e != nil && e.Code == status.CodeNotFound && e.Sub == 0 {
-		r.result.Session = "" // It would be that of another document.
-	}
 	if err != nil {
 		return nil, err
 	}

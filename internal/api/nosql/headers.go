@@ -53,6 +53,7 @@ const (
 	headerTargetPartitions   = "X-Ms-Cosmos-Target-Partition-Throughput-Info"           // custom: new throughput of partitions, JSON
 	headerSourcePartitions   = "X-Ms-Cosmos-Source-Partition-Throughput-Info"           // custom: partitions that give throughput, JSON
 	headerPartitionRUs       = "X-Ms-Cosmos-Include-Physical-Partition-Throughput-Info" // requests the throughput of each physical partition
+	headerVersion            = "X-Ms-Version"                                           // of the protocol that the client speaks; read for the creation of a container
 	headerPriority           = "X-Ms-Cosmos-Priority-Level"                             // Low has to wait for High
 	headerBucket             = "X-Ms-Cosmos-Throughput-Bucket"                          // the throughput bucket of the request, 1 to 5
 	headerDecanPartitions    = "X-Decan-Partition-Count"                                // Decan's own: exact number of partitions on create

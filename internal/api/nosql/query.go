@@ -13,6 +13,16 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
+// distributed reports whether the .NET SDK leaves a query over partitions to the server.
+// Otherwise it plans each such query and asks one partition at a time, so a request that
+// names neither a partition nor a key comes from a program that has set
+// AZURE_COSMOS_DISTRIBUTED_QUERY_GATEWAY_ENABLED, and that cannot follow the plan in an
+// error.
+func (r *request) distributed() bool {
+	return strings.HasPrefix(r.header(headerUserAgent), "cosmos-netstandard-sdk/") && r.flag(headerCrossPartition) &&
+		r.header(headerPartitionKey) == "" && r.header(headerGivenRangeID) == "" && r.header(headerStartEPK) == ""
+}
+
 func (h *handler) queryDocuments(r *request) (*response, error) {
 	r.operation = opDocumentQuery
 	req, err := r.scope()
@@ -21,7 +31,7 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	}
 	req.Cross, req.Former = r.flag(headerCrossPartition), r.fromJSOrPython()
 	switch mode := r.header(headerDecanCross); {
-	case strings.EqualFold(mode, "full"):
+	case mode == "" && r.distributed(), strings.EqualFold(mode, "full"):
 		req.Cross, req.Full = true, true
 	case mode != "" && !strings.EqualFold(mode, "service"):
 		return nil, status.BadRequest("The mode %q in x-decan-cross-partition is neither full nor service.", mode)

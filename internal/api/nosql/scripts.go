@@ -165,6 +165,15 @@ func (h *handler) executeProcedure(r *request) (*response, error) {
 	if req.Key, err = r.partitionKey(); err != nil {
 		return nil, err
 	}
+	if req.Key == nil {
+		var rid string
+		if req.Partition, rid, err = r.rangeID(); err != nil {
+			return nil, err
+		}
+		if req.IntendedRID == "" {
+			req.IntendedRID = rid
+		}
+	}
 	if req.Args, err = h.arguments(r); err != nil {
 		return nil, err
 	}

@@ -293,6 +293,18 @@ func (c *checker) documents() error {
 	return c.totals(group, sum)
 }
 
+// placeItem verifies that the routing key of an item of a table is that of its row.
+func (c *checker) placeItem(d *layout.Document, epk partitionkey.EPK) error {
+	key := partitionkey.NewKey(partitionkey.Bytes(string(d.Key)))
+	if err := c.descriptor.Key.Check(key, true); err != nil {
+		return err
+	}
+	if got := c.descriptor.Key.Hash(key); got != epk {
+		return fmt.Errorf("its key %s hashes to %s, its row is at %s", key, got, epk)
+	}
+	return nil
+}
+
 // place verifies that the row key of a document is that of its partition key and id,
 // and returns its EPK.
 func (c *checker) place(key []byte, d *layout.Document) (partitionkey.EPK, error) {
@@ -309,6 +321,12 @@ func (c *checker) place(key []byte, d *layout.Document) (partitionkey.EPK, error
 	}
 	if !c.descriptor.Range.Contains(epk) {
 		return "", fmt.Errorf("its hashed key %s is outside of the range %s", epk, c.descriptor.Range)
+	}
+	if d.Item != c.container.IsTable() {
+		return "", fmt.Errorf("its row says that it is a row of a table: %t, its container: %t", d.Item, c.container.IsTable())
+	}
+	if d.Item {
+		return epk, c.placeItem(d, epk)
 	}
 	doc, err := value.Parse(d.Body)
 	if err != nil {

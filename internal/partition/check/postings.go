@@ -34,7 +34,7 @@ func (s *sums) add(list []byte, number uint64) {
 // body cannot be parsed. look, if not nil, is called with the keys of each policy
 // first.
 func (c *checker) keysOf(d *layout.Document, look func(d *layout.Document, k *layout.AllKeys)) layout.Keys {
-	k, err := c.indexing.KeysOfBody(d.Body, d.Directive)
+	k, err := c.indexing.KeysOfStored(d)
 	if err != nil {
 		c.report.problem("Document %d: %v.", d.Number, err)
 		return layout.Keys{}

@@ -19,7 +19,8 @@ const (
 	flagTTL     = 1 // the document has its own time to live, after the key
 	flagInclude = 2 // directive Include
 	flagExclude = 4 // directive Exclude
-	flagsKnown  = flagTTL | flagInclude | flagExclude
+	flagRow     = 8 // an item of a table: the body is not JSON
+	flagsKnown  = flagTTL | flagInclude | flagExclude | flagRow
 	ttlBytes    = 4
 
 	offFlags = 1
@@ -66,7 +67,8 @@ type Document struct {
 	Key       []byte    // the full partition key in canonical form
 	TTL       int32     // its own time to live in seconds, -1 for never; zero if it has none
 	Directive Directive // ByPolicy unless an earlier version wrote the document
-	Body      []byte    // JSON object without system properties, never empty
+	Item      bool      // an item of a table, whose Body package row encodes
+	Body      []byte    // JSON object without system properties, or what Item says; never empty
 }
 
 // Version identifies a document, and one version of it.
@@ -92,6 +94,22 @@ func NewDocumentRow(epkSize int, key []byte, doc value.Value) []byte {
 		row = binary.BigEndian.AppendUint32(row, uint32(ttl))
 	}
 	return doc.Append(row)
+}
+
+// NewItemRow returns a row with an item of a table. ttl is its time to live in seconds,
+// zero if it does not expire. Stamp adds what only the writer knows.
+func NewItemRow(epkSize int, key, body []byte, ttl int32) []byte {
+	row := make([]byte, offKey, offKey+len(key)+ttlBytes+len(body))
+	row[0] = documentVersion
+	row[offFlags] = flagRow
+	row[offEPKSize] = byte(epkSize)
+	binary.BigEndian.PutUint16(row[offKeySize:], uint16(len(key)))
+	row = append(row, key...)
+	if ttl != 0 {
+		row[offFlags] |= flagTTL
+		row = binary.BigEndian.AppendUint32(row, uint32(ttl))
+	}
+	return append(row, body...)
 }
 
 // Stamp writes the version, with a new etag, into the header of a row.
@@ -149,8 +167,7 @@ func directiveOf(row []byte) Directive {
 
 // DecodeDocument decodes a row. The document shares its bytes.
 func DecodeDocument(row []byte) (Document, error) {
-	// A body has an id at least, so system properties can follow a comma.
-	if len(row) < offKey || bodyOffset(row)+len(`{"id":"x"}`) > len(row) {
+	if len(row) < offKey || bodyOffset(row)+leastBody(row[offFlags]) > len(row) {
 		return Document{}, fmt.Errorf("%d bytes: %w", len(row), ErrDocument)
 	}
 	if row[0] != documentVersion || row[offFlags]&^flagsKnown != 0 {
@@ -170,15 +187,25 @@ func DecodeDocument(row []byte) (Document, error) {
 		EPKSize:   int(row[offEPKSize]),
 		Key:       row[offKey:keyEnd:keyEnd],
 		Directive: directiveOf(row),
+		Item:      row[offFlags]&flagRow != 0,
 		Body:      row[start:],
 	}
 	if row[offFlags]&flagTTL != 0 {
 		d.TTL = int32(binary.BigEndian.Uint32(row[keyEnd:]))
 	}
-	if d.Body[0] != '{' || d.Body[len(d.Body)-1] != '}' {
+	if !d.Item && (d.Body[0] != '{' || d.Body[len(d.Body)-1] != '}') {
 		return Document{}, fmt.Errorf("the body is not an object: %w", ErrDocument)
 	}
 	return d, nil
+}
+
+// leastBody returns the least length of a body, by the flags of its row. A document has
+// an id at least, so system properties can follow a comma.
+func leastBody(flags byte) int {
+	if flags&flagRow != 0 {
+		return 1
+	}
+	return len(`{"id":"x"}`)
 }
 
 // ETagText is the form of an etag that clients see, with quotes: 8-4-4-4-12 digits.

@@ -53,10 +53,54 @@ type IndexRow struct {
 	// Other; nil means that it is as Directives.
 	Directives      bool  `json:"directives"`
 	OtherDirectives *bool `json:"otherDirectives,omitempty"`
+
+	// Tokens is the version of the tokens in the index of Policy, see [index.TokensOf],
+	// and OtherTokens of those in the index of Other. Zero is version 1: earlier versions
+	// of this program do not write it.
+	Tokens      int `json:"tokens,omitzero"`
+	OtherTokens int `json:"otherTokens,omitzero"`
 }
 
-// Append returns the row.
-func (x IndexRow) Append() ([]byte, error) { return json.Marshal(x) }
+// Versions of the index row. A release that knows only the first would read an index with
+// later tokens as one with those of version 1, and find nothing. So the row has the second
+// version if, and only if, there are such tokens.
+const (
+	indexRowPlain  = MetaVersion
+	indexRowTokens = 2
+)
+
+// NewIndexRow returns the row of an index that a release makes new.
+func NewIndexRow(p resource.IndexingPolicy) IndexRow {
+	return IndexRow{Policy: p, Tokens: tokensOf(p)}
+}
+
+// tokensOf returns the version of the tokens of a new index as the row has it.
+func tokensOf(p resource.IndexingPolicy) int {
+	if v := index.TokensOf(p); v > 1 {
+		return v
+	}
+	return 0
+}
+
+// Append returns the row. It sets Version.
+func (x IndexRow) Append() ([]byte, error) {
+	x.Version = indexRowPlain
+	if x.Tokens > 1 || x.OtherTokens > 1 {
+		x.Version = indexRowTokens
+	}
+	return json.Marshal(x)
+}
+
+// Current reports whether the index that queries use is the one that this release makes
+// for the policy.
+func (x *IndexRow) Current(want resource.IndexingPolicy) bool {
+	return want.Equal(x.Policy) && x.Tokens == tokensOf(want)
+}
+
+// Settle returns the row of the index that is left when a change is complete.
+func (x *IndexRow) Settle() IndexRow {
+	return IndexRow{Policy: x.Policy, Directives: x.Directives, Tokens: x.Tokens}
+}
 
 // MayLack reports whether the index that queries use may lack documents of a partition
 // with this state. If so, [BareTerm] has them.
@@ -73,7 +117,7 @@ func (x *IndexRow) LeftOut(s *State) bool {
 // Begin makes next the policy that a change of policy builds. The index of next has
 // all documents.
 func (x *IndexRow) Begin(next resource.IndexingPolicy) {
-	x.Other, x.OtherDirectives = &next, new(bool)
+	x.Other, x.OtherDirectives, x.OtherTokens = &next, new(bool), tokensOf(next)
 }
 
 // Switch exchanges the two policies.
@@ -81,6 +125,7 @@ func (x *IndexRow) Switch() {
 	policy, directives := x.Policy, x.Directives
 	x.Policy, x.Directives = *x.Other, x.otherDirectives()
 	x.Other, x.OtherDirectives = &policy, &directives
+	x.Tokens, x.OtherTokens = x.OtherTokens, x.Tokens
 }
 
 func (x *IndexRow) otherDirectives() bool {
@@ -96,7 +141,11 @@ func DecodeIndexRow(row []byte) (IndexRow, error) {
 	if err := json.Unmarshal(row, &x); err != nil {
 		return x, fmt.Errorf("index: %w: %w", err, ErrMeta)
 	}
-	if x.Version != MetaVersion || (x.Phase == Settled) != (x.Other == nil) ||
+	tokens := max(x.Tokens, x.OtherTokens)
+	if x.Version != indexRowPlain && x.Version != indexRowTokens || tokens > index.TokensVersion || min(x.Tokens, x.OtherTokens) < 0 {
+		return x, fmt.Errorf("the index has version %d and tokens of version %d, which this release does not know: %w", x.Version, tokens, ErrMeta)
+	}
+	if (x.Phase == Settled) != (x.Other == nil) ||
 		(x.Phase != Settled && x.Phase != Building && x.Phase != Cleaning) {
 		return x, fmt.Errorf("index %s: %w", row, ErrMeta)
 	}
@@ -125,35 +174,37 @@ type Compiled struct {
 func CompileIndexing(row IndexRow, before *Indexing) (*Indexing, error) {
 	x := &Indexing{IndexRow: row}
 	var err error
-	if x.Active, err = compileOnce(row.Policy, row.Directives, before); err != nil {
+	if x.Active, err = compileOnce(row.Policy, row.Directives, row.Tokens, before); err != nil {
 		return nil, err
 	}
 	if row.Other != nil {
-		x.Changing, err = compileOnce(*row.Other, row.otherDirectives(), before)
+		x.Changing, err = compileOnce(*row.Other, row.otherDirectives(), row.OtherTokens, before)
 	}
 	return x, err
 }
 
-func compileOnce(p resource.IndexingPolicy, directives bool, before *Indexing) (*Compiled, error) {
+func compileOnce(p resource.IndexingPolicy, directives bool, tokens int, before *Indexing) (*Compiled, error) {
 	if before != nil {
-		if before.Policy.Equal(p) && before.Active.directives == directives {
+		if before.Policy.Equal(p) && before.Active.directives == directives && before.Tokens == tokens {
 			return before.Active, nil
 		}
-		if before.Other != nil && before.Other.Equal(p) && before.Changing.directives == directives {
+		if before.Other != nil && before.Other.Equal(p) && before.Changing.directives == directives && before.OtherTokens == tokens {
 			return before.Changing, nil
 		}
 	}
-	c, err := Compile(p)
+	c, err := compile(p, max(1, tokens))
 	if err == nil {
 		c.directives = directives
 	}
 	return c, err
 }
 
-// Compile compiles a policy.
-func Compile(p resource.IndexingPolicy) (c *Compiled, err error) {
+// Compile compiles the policy of a new index.
+func Compile(p resource.IndexingPolicy) (*Compiled, error) { return compile(p, index.TokensOf(p)) }
+
+func compile(p resource.IndexingPolicy, tokens int) (c *Compiled, err error) {
 	c = &Compiled{none: p.Mode == resource.IndexingNone, automatic: p.Automatic}
-	if c.Index, err = index.Compile(p); err == nil {
+	if c.Index, err = index.CompileTokens(p, tokens); err == nil {
 		c.computed, err = query.CompileComputed(p.Computed)
 	}
 	if err != nil {
@@ -245,13 +296,16 @@ func (x *Indexing) KeysOf(doc value.Value, body []byte, d Directive, look func()
 	return k, err
 }
 
-// KeysOfBody computes the keys of a stored body.
-func (x *Indexing) KeysOfBody(body []byte, d Directive) (AllKeys, error) {
-	doc, err := value.Parse(body)
+// KeysOfStored computes the keys of a stored document. An item of a table has none.
+func (x *Indexing) KeysOfStored(d *Document) (AllKeys, error) {
+	if d.Item {
+		return AllKeys{}, nil
+	}
+	doc, err := value.Parse(d.Body)
 	if err != nil {
 		return AllKeys{}, fmt.Errorf("%w: %w", ErrDocument, err)
 	}
-	return x.KeysOf(doc, body, d, nil)
+	return x.KeysOf(doc, d.Body, d.Directive, nil)
 }
 
 // TermsInUse returns the terms by which queries find a stored document, sorted.

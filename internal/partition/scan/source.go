@@ -143,7 +143,7 @@ func (s *Source) Free() {
 //   - while the index has documents that have expired or were purged;
 //   - while the index lacks documents, because it would not count or order them.
 func (s *Source) Face() query.Source {
-	if !s.r.container().Indexing.Equal(s.now.Indexing.Policy) || s.stale() || s.lacks() {
+	if !s.now.Indexing.Current(s.r.container().Indexing) || s.stale() || s.lacks() {
 		return struct{ query.Source }{s}
 	}
 	return s

@@ -268,7 +268,7 @@ func (p *printer) expr(x Expr) {
 	case *LogicalExpr:
 		p.logic(x)
 	case *UnaryExpr:
-		if of, ok := x.X.(*Ident); ok && x.Op == "-" && of.Name == "Infinity" {
+		if isNegativeInfinity(x) {
 			p.write("-Infinity")
 			return
 		}
@@ -280,6 +280,17 @@ func (p *printer) expr(x Expr) {
 		p.operation(x)
 		p.write(")")
 	}
+}
+
+// isNegativeInfinity reports whether x is -Infinity without a blank, which the planner
+// reads as one number.
+func isNegativeInfinity(x Expr) bool {
+	u, ok := x.(*UnaryExpr)
+	if !ok || u.Op != "-" {
+		return false
+	}
+	of, ok := u.X.(*Ident)
+	return ok && of.Name == "Infinity" && of.At.Start == u.At.Start+1
 }
 
 // operation writes an operator and its operands.
@@ -323,11 +334,13 @@ func (p *printer) operation(x Expr) {
 			p.write(" ESCAPE ", quote(x.Escape))
 		}
 	case *LetExpr:
+		p.indent++ // of subqueries in it
 		p.write("LET ", x.Name, " = ")
 		p.expr(x.Value)
 		p.write(" IN (")
 		p.expr(x.In)
 		p.write(")")
+		p.indent--
 	}
 }
 
@@ -371,9 +384,9 @@ func (p *printer) not(not bool) {
 // because the number would absorb the point. It does the same for the name of a number,
 // as the planner does.
 func (p *printer) base(x Expr) {
-	l, literal := x.(*Literal)
+	_, literal := x.(*Literal)
 	name, named := x.(*Ident)
-	if literal && l.Value.Kind() == value.KindNumber || named && (name.Name == "NaN" || name.Name == "Infinity") {
+	if literal || named && (name.Name == "NaN" || name.Name == "Infinity") || isNegativeInfinity(x) {
 		p.write("(")
 		defer p.write(")")
 	}

@@ -10,6 +10,7 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -46,6 +47,26 @@ final class Admin {
   /** Merges two adjacent partitions. */
   void merge(String partition, String neighbour) {
     equal(call("POST", "partitions/merge?" + query() + "&partition=" + partition + "&with=" + neighbour).get("parents").size(), 2);
+  }
+
+  /** Splits all partitions in the middle of their ranges. */
+  void halve() {
+    for (JsonNode partition : call("GET", "partitions?" + query()).get("partitions")) {
+      long middle = (hash(partition.get("min").textValue()) + hash(partition.get("max").textValue())) / 2; // below 2^62
+      split(partition.get("id").textValue(), String.format("%016X", middle).replaceAll("(00)+$", ""));
+    }
+  }
+
+  /** Merges the partitions in pairs of neighbours. */
+  void pair() {
+    List<String> ids = List.copyOf(bounds().values());
+    for (int i = 0; i + 1 < ids.size(); i += 2)
+      merge(ids.get(i), ids.get(i + 1));
+  }
+
+  /** Returns the first eight bytes of a bound; hashed keys are below 40. */
+  private static long hash(String bound) {
+    return Long.parseLong(((bound.equals("FF") ? "40" : bound) + "0".repeat(16)).substring(0, 16), 16);
   }
 
   /** Assigns one of the built-in roles for the database to a principal, and returns the path of the assignment. */

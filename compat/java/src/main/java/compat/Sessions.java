@@ -7,6 +7,7 @@ import static compat.Tests.refused;
 
 import com.azure.cosmos.ConsistencyLevel;
 import com.azure.cosmos.CosmosClient;
+import com.azure.cosmos.CosmosClientBuilder;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.CosmosException;
@@ -38,6 +39,7 @@ final class Sessions {
       tests.run("a client reads its own writes after pages of several partitions", sessions::afterPages);
       tests.run("a token from the future is not served", sessions::future);
       tests.run("levels", sessions::levels);
+      tests.run("direct mode, the default, is refused by name where it is used", sessions::direct);
     });
   }
 
@@ -56,6 +58,19 @@ final class Sessions {
       int n = i;
       as(ConsistencyLevel.SESSION, other -> equal(other.readItem("x", KEY,
           new CosmosItemRequestOptions().setSessionToken(token), JsonNode.class).getItem().get("n").asInt(), n));
+    }
+  }
+
+  private void direct() {
+    try (CosmosClient direct = new CosmosClientBuilder().endpoint(endpoint).key(Cosmos.KEY).buildClient()) {
+      direct.getDatabase(database.getId()).createContainer("direct", "/pk");
+      CosmosContainer made = direct.getDatabase(database.getId()).getContainer("direct");
+      made.read();
+      for (Runnable call : List.<Runnable>of(direct.getDatabase(database.getId())::read,
+          () -> made.createItem(object("id", "1", "pk", "a")), () -> made.readItem("1", new PartitionKey("a"), JsonNode.class))) {
+        CosmosException refused = refused(400, call);
+        check(refused.getMessage().contains("direct mode"), refused.getMessage());
+      }
     }
   }
 

@@ -61,12 +61,12 @@ final class Tests {
     check(Objects.equals(got, want), what + ": got " + got + ", want " + want);
   }
 
-  static void refused(int status, Runnable call) {
+  static CosmosException refused(int status, Runnable call) {
     try {
       call.run();
     } catch (CosmosException refusal) {
       equal(refusal.getStatusCode(), status, "status");
-      return;
+      return refusal;
     }
     throw new AssertionError("not refused, want " + status);
   }

@@ -19,6 +19,8 @@ public interface People extends CosmosRepository<Person, String> {
 
   List<Person> findByCityContaining(String part);
 
+  List<Person> findByHobbiesContaining(String hobby);
+
   List<Person> findByAgeIn(List<Integer> ages);
 
   long countByCity(String city);

@@ -1,0 +1,416 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Keyspace is a keyspace of the Cassandra API: a database with tables.
+type Keyspace struct {
+	Name       string
+	RID        resource.RID
+	Definition json.RawMessage // as package table writes it; not to be changed
+	Version    resource.ETag   // of the definition
+	Tables     []Table         // in the order of their creation
+}
+
+// Table is a table, or a materialized view, of a keyspace.
+type Table struct {
+	Name       string
+	RID        resource.RID
+	Definition json.RawMessage // as package table writes it; not to be changed
+	Version    resource.ETag   // of the definition
+}
+
+// SchemaVersion returns the version of the definitions that [Engine.Keyspaces] returns,
+// or of later ones. It rises with every change of the catalog.
+func (e *Engine) SchemaVersion() uint64 { return e.catalog.View().Version() }
+
+// Keyspaces returns the definitions of all keyspaces and tables, in the order of their
+// creation, and their version. Every caller may read them.
+func (e *Engine) Keyspaces() (version uint64, all []Keyspace) {
+	view := e.catalog.View()
+	for _, d := range view.Databases() {
+		if len(d.Keyspace) == 0 {
+			continue
+		}
+		k := Keyspace{Name: d.ID, RID: d.RID, Definition: d.Keyspace, Version: d.ETag}
+		for _, c := range view.Containers(d.RID) {
+			if c.IsTable() {
+				k.Tables = append(k.Tables, Table{Name: c.ID, RID: c.RID, Definition: c.Table, Version: c.ETag})
+			}
+		}
+		all = append(all, k)
+	}
+	return view.Version(), all
+}
+
+// KeyspaceRequest is a request for a keyspace.
+type KeyspaceRequest struct {
+	Name       string
+	Definition json.RawMessage   // Create and Replace
+	Throughput ThroughputRequest // Create only: shared by the tables; zero: none
+	Version    resource.ETag     // Replace only: the version that the change was made from
+}
+
+// CreateKeyspace creates a keyspace. The error is 409 if a database has its name.
+func (e *Engine) CreateKeyspace(ctx context.Context, caller auth.Caller, req KeyspaceRequest) (Resource, error) {
+	return e.define(caller, auth.Create, Link{}, func(*Resource) error {
+		change := catalog.CreateDatabase{Database: resource.Database{ID: req.Name, Keyspace: req.Definition}}
+		if req.Throughput != (ThroughputRequest{}) {
+			t, err := e.newThroughput(req.Throughput)
+			if err != nil {
+				return err
+			}
+			change.Throughput = &t
+		}
+		if err := e.roomForOne(e.catalog.View()); err != nil {
+			return err
+		}
+		_, err := e.catalog.Commit(ctx, change)
+		return err
+	})
+}
+
+// ReplaceKeyspace changes the definition of a keyspace. The error is 404 if there is
+// none, and 412 if it has another version.
+func (e *Engine) ReplaceKeyspace(ctx context.Context, caller auth.Caller, req KeyspaceRequest) (Resource, error) {
+	return e.define(caller, auth.Create, Link{}, func(*Resource) error {
+		d, err := e.keyspace(req.Name)
+		if err != nil {
+			return err
+		}
+		d.Keyspace = req.Definition
+		_, err = e.catalog.Commit(ctx, catalog.ReplaceDatabase{Database: d, Expect: req.Version})
+		return err
+	})
+}
+
+// DropKeyspace removes a keyspace with its tables. The error is 404 if there is none.
+func (e *Engine) DropKeyspace(ctx context.Context, caller auth.Caller, req KeyspaceRequest) (Resource, error) {
+	return e.define(caller, auth.Delete, Link{Database: req.Name}, func(*Resource) error {
+		d, err := e.keyspace(req.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := e.catalog.Commit(ctx, catalog.DeleteDatabase{RID: d.RID}); err != nil {
+			return err
+		}
+		e.node.DropDatabase(d.RID)
+		e.logger.Info("keyspace dropped", "database", d.RID)
+		return nil
+	})
+}
+
+// keyspace finds a keyspace by name.
+func (e *Engine) keyspace(name string) (resource.Database, error) {
+	d, ok := e.catalog.View().Database(name)
+	if !ok || len(d.Keyspace) == 0 {
+		return resource.Database{}, status.NotFound()
+	}
+	return d, nil
+}
+
+// TableRequest is a request for a table.
+type TableRequest struct {
+	Keyspace, Name string
+	Columns        []string          // Create only: of the partition key, in order
+	Definition     json.RawMessage   // Create and Replace
+	Throughput     ThroughputRequest // Create only; zero: as for a container
+	Version        resource.ETag     // Replace only: the version that the change was made from
+}
+
+func (r *TableRequest) link() Link { return Link{Database: r.Keyspace, Container: r.Name} }
+
+// CreateTable creates a table with its physical partitions, as [Engine.CreateContainer]
+// does. The error is 404 without its keyspace, and 409 if its name is taken.
+func (e *Engine) CreateTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
+	return e.define(caller, auth.Create, Link{Database: req.Keyspace}, func(out *Resource) error {
+		view := e.catalog.View()
+		d, err := e.keyspace(req.Keyspace)
+		if err != nil {
+			return err
+		}
+		c, err := resource.NewTable(req.Name, req.Columns, req.Definition)
+		if err != nil {
+			return err
+		}
+		c.Limits = e.limits.OfTables()
+		if _, taken := view.Container(d.ID, c.ID); taken {
+			return status.Conflict()
+		}
+		if err := e.roomForOne(view); err != nil {
+			return err
+		}
+		own, sizing, err := e.throughputFor(view, d, req.Throughput)
+		if err != nil {
+			return err
+		}
+		c.RID = e.catalog.ReserveContainer(d.RID)
+		return e.build(ctx, catalog.CreateContainer{
+			Container:  c,
+			Partitions: e.tile(c.PartitionKey, e.limits.PartitionsFor(sizing)),
+			Throughput: own,
+		}, out)
+	})
+}
+
+// ReplaceTable changes the definition of a table. The error is 404 if there is none, and
+// 412 if it has another version.
+func (e *Engine) ReplaceTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
+	return e.define(caller, auth.Replace, req.link(), func(*Resource) error {
+		c, err := e.table(req.link())
+		if err != nil {
+			return err
+		}
+		changed := c.Container
+		changed.Table = req.Definition
+		_, err = e.catalog.Commit(ctx, catalog.ReplaceContainer{Container: changed, Expect: req.Version})
+		return err
+	})
+}
+
+// DropTable removes a table with its rows. The error is 404 if there is none.
+func (e *Engine) DropTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
+	return e.define(caller, auth.Delete, req.link(), func(*Resource) error {
+		c, err := e.table(req.link())
+		if err != nil {
+			return err
+		}
+		if _, err := e.catalog.Commit(ctx, catalog.DeleteContainer{RID: c.RID}); err != nil {
+			return err
+		}
+		e.node.DropContainer(c.RID)
+		e.logger.Info("table dropped", "container", c.RID)
+		return nil
+	})
+}
+
+// TruncateTable removes the rows of a table: one commit replaces its partitions by new
+// ones without rows. The table gets a new RID and keeps its throughput. The error is 404
+// if there is none.
+func (e *Engine) TruncateTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
+	return e.define(caller, auth.Replace, req.link(), func(out *Resource) error {
+		c, err := e.table(req.link())
+		if err != nil {
+			return err
+		}
+		fresh := c.Container
+		fresh.RID = e.catalog.ReserveContainer(c.Database.RID)
+		partitions := e.tile(c.PartitionKey, c.Ranges.Len())
+		for i := range partitions {
+			partitions[i].Range = c.Ranges.At(i).Range
+		}
+		if err := e.node.CreatePartitions(ctx, fresh, partitions); err != nil {
+			return err
+		}
+		view, err := e.catalog.Commit(ctx, catalog.TruncateContainer{RID: c.RID, Expect: c.ETag, Container: fresh, Partitions: partitions})
+		if status.CodeOf(err) == status.CodeUnavailable {
+			return err // The commit may be durable.
+		}
+		if err != nil {
+			e.node.DiscardPartitions(fresh.RID, partitions)
+			return err
+		}
+		e.node.DropContainer(c.RID)
+		e.logger.Info("table truncated", "container", c.RID, "now", fresh.RID)
+		if now, ok := view.ContainerByRID(fresh.RID); ok {
+			out.container(view, now)
+		}
+		return nil
+	})
+}
+
+// table finds a table by name.
+func (e *Engine) table(link Link) (*catalog.Container, error) {
+	c, ok := e.catalog.View().Container(link.Database, link.Container)
+	if !ok || !c.IsTable() {
+		return nil, status.NotFound()
+	}
+	return c, nil
+}
+
+// ItemsResult is the result of an operation on items of a table.
+type ItemsResult struct {
+	Charge     float64                // request units, rounded to two decimals
+	Partitions []resource.PartitionID // physical partitions asked, in the order in which they were asked
+}
+
+// WriteItemsRequest is a change of items of one partition key of a table.
+type WriteItemsRequest struct {
+	Table  resource.RID
+	Key    string // routing key
+	Change partition.Change
+}
+
+// WriteItems carries out a change as one effect. Its errors are those of the change, and
+// 404 if the table does not exist any more. The change may be evaluated again with the
+// partition to which its key has moved; then nothing came of the earlier evaluation.
+func (e *Engine) WriteItems(ctx context.Context, caller auth.Caller, req WriteItemsRequest) (ItemsResult, error) {
+	e.turns.point()
+	var meter throughput.Meter
+	var out Result
+	err := e.onTable(ctx, caller, auth.Upsert, req.Table, &out, func(c *catalog.Container) error {
+		key := partitionkey.NewKey(partitionkey.Bytes(req.Key))
+		if err := c.PartitionKey.Check(key, true); err != nil {
+			return keyError(err)
+		}
+		w := partition.WriteItems{Key: key, EPK: c.PartitionKey.Hash(key), Change: req.Change, Meter: &meter}
+		p := c.Ranges.Locate(w.EPK).Value
+		w.Generation = p.Generation
+		replica, release, err := e.node.Replica(ctx, c, p.ID)
+		if err != nil {
+			return err
+		}
+		defer release()
+		e.visit(&out, p.ID)
+		_, err = replica.WriteItems(ctx, w)
+		return err
+	})
+	return ItemsResult{Charge: meter.Charge(), Partitions: out.Partitions}, fail(err)
+}
+
+// ReadItemsRequest is a visit of items of a table.
+type ReadItemsRequest struct {
+	Table resource.RID
+
+	// Key is a routing key, and Slices the parts of it to visit, one after another. An
+	// empty Key asks for all keys of Range, in the order of their tokens.
+	Key    string
+	Slices []partition.Slice
+	Range  partitionkey.Range
+
+	// After, if not empty, is the position of the item after which a visit of Range
+	// begins: Item.Position of an earlier visit, possibly of another partition.
+	// AfterKey, if not empty, is a routing key after whose items it begins instead.
+	After    []byte
+	AfterKey string
+
+	// Level is the consistency level that the read is charged for. What is read is
+	// always the latest state.
+	Level resource.Consistency
+
+	// Visit is called with each item until it returns false. If the partition moves
+	// during a visit of a key, the visit begins again, which Restart announces; it must
+	// not be nil if Slices is not empty.
+	Visit   func(*partition.Item) (more bool, err error)
+	Restart func()
+}
+
+// ReadItems visits items. Those of one physical partition are of one state of it.
+// Errors are those of Visit, and 404 if the table does not exist any more.
+func (e *Engine) ReadItems(ctx context.Context, caller auth.Caller, req ReadItemsRequest) (ItemsResult, error) {
+	if len(req.Slices) == 1 {
+		e.turns.point()
+	}
+	meter := throughput.Meter{Twice: req.Level.DoublesReads()}
+	var out Result
+	v := itemVisit{engine: e, req: &req, meter: &meter, out: &out, after: slices.Clone(req.After)}
+	if req.AfterKey != "" {
+		v.after = partition.AfterKey(req.AfterKey)
+	}
+	err := e.onTable(ctx, caller, auth.Read, req.Table, &out, func(c *catalog.Container) error {
+		if req.Key != "" {
+			return v.ofKey(ctx, c)
+		}
+		return v.ofRange(ctx, c)
+	})
+	return ItemsResult{Charge: throughput.AtLevel(meter.Charge(), req.Level), Partitions: out.Partitions}, fail(err)
+}
+
+// itemVisit is one call of [Engine.ReadItems].
+type itemVisit struct {
+	engine *Engine
+	req    *ReadItemsRequest
+	meter  *throughput.Meter
+	out    *Result
+
+	after   []byte // position of the last item that was visited
+	stopped bool   // Visit has returned false
+	tries   int
+}
+
+func (v *itemVisit) ofKey(ctx context.Context, c *catalog.Container) error {
+	key := partitionkey.NewKey(partitionkey.Bytes(v.req.Key))
+	if err := c.PartitionKey.Check(key, true); err != nil {
+		return keyError(err)
+	}
+	if v.tries++; v.tries > 1 {
+		v.req.Restart()
+	}
+	r := partition.ReadItems{Key: key, EPK: c.PartitionKey.Hash(key), Slices: v.req.Slices, Meter: v.meter, Visit: v.req.Visit}
+	return v.ask(ctx, c, c.Ranges.Locate(r.EPK).Value, r)
+}
+
+// ofRange visits the partitions of a range, one after another.
+func (v *itemVisit) ofRange(ctx context.Context, c *catalog.Container) error {
+	rest := v.req.Range
+	if len(v.after) > 0 {
+		at, err := partition.EPKOf(v.after)
+		if err != nil {
+			return status.BadRequest("The position is not valid.")
+		}
+		if rest.Min.Compare(at) < 0 {
+			rest.Min = at
+		}
+	}
+	for _, t := range tasks(c, []partitionkey.Range{rest}) {
+		r := partition.ReadItems{Range: t.clip, After: v.after, Meter: v.meter, Resumed: len(v.after) > 0}
+		r.Visit = func(i *partition.Item) (bool, error) {
+			v.after = append(v.after[:0], i.Position...)
+			more, err := v.req.Visit(i)
+			v.stopped = !more
+			return more, err
+		}
+		if err := v.ask(ctx, c, t.partition, r); err != nil || v.stopped {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask visits items of one partition.
+func (v *itemVisit) ask(ctx context.Context, c *catalog.Container, p resource.Partition, r partition.ReadItems) error {
+	r.Generation = p.Generation
+	replica, release, err := v.engine.node.Replica(ctx, c, p.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	v.engine.visit(v.out, p.ID)
+	_, err = replica.ReadItems(ctx, r)
+	return err
+}
+
+// onTable calls try with a table, and again with a newer version of it while try fails
+// because a partition has moved. Only callers with an account key may read and write
+// tables.
+func (e *Engine) onTable(ctx context.Context, caller auth.Caller, action auth.Action, rid resource.RID, result *Result, try func(*catalog.Container) error) error {
+	for attempt := 0; ; attempt++ {
+		c, ok := e.catalog.View().ContainerByRID(rid)
+		if !ok || !c.IsTable() {
+			return status.OwnerNotFound()
+		}
+		result.OwnerRID, result.Owner = c.RID, Owner{Database: c.Database.ID, Container: c.ID}
+		link := Link{Database: c.Database.ID, Container: c.ID}
+		if err := e.allow(caller, auth.Access{Action: action, On: auth.Document}, link); err != nil {
+			return err
+		}
+		if caller.Grant() != nil {
+			return forbidden("A resource token does not open tables.")
+		}
+		err := try(c)
+		if err == nil || !e.moved(ctx, err, attempt, c) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,560 @@
+package query
+
+import (
+	"github.com/decandb/decan/internal/query/sql"
+	"github.com/decandb/decan/internal/value"
+)
+
+// reach works out what must hold for a query to have a row: which values which places
+// must have. It follows expressions as the service's planner does, through inputs,
+// subqueries and conditions. What it does not follow may have any value.
+type reach struct {
+	work  int // the remaining steps; at 0 nothing more is restricted
+	names map[*scope]string
+}
+
+// reachMax is the number of steps for one query, which bounds the time for long texts.
+const reachMax = 200_000
+
+// node is an expression in its scope, a row of a query, or the document.
+type node struct {
+	x   sql.Expr // nil for the document and for a row
+	s   *scope
+	row *sql.Select // the query of a row with columns, whose scope is s
+}
+
+// at returns another expression in the scope of n.
+func (n node) at(x sql.Expr) node { return node{x: x, s: n.s} }
+
+// resolve returns what n refers to: the names of inputs and of LET are replaced by
+// their expressions, and members of object literals and of rows by theirs.
+func (r *reach) resolve(n node) node {
+	if n.s == nil {
+		return n
+	}
+	for range resolveMax {
+		r.work--
+		next, ok := r.referred(n)
+		if !ok {
+			break
+		}
+		n = next
+	}
+	return n
+}
+
+// resolveMax bounds chains of names.
+const resolveMax = 100
+
+func (r *reach) referred(n node) (node, bool) {
+	switch x := n.x.(type) {
+	case *sql.Ident:
+		a, s := n.s.lookup(x.Name)
+		if s == nil {
+			return n, false
+		}
+		if a.let {
+			return node{x: a.expr, s: s.outer}, a.expr != nil && a.fixed == nil
+		}
+		return r.input(s, a.input)
+	case *sql.Subquery:
+		q := x.Query
+		if x.Kind != sql.SubqueryScalar || q.From != nil || q.Where != nil || isGrouped(q) {
+			return n, false
+		}
+		row := r.rowOf(n, q)
+		return row, row.s != nil
+	case *sql.MemberExpr:
+		return r.member(r.resolve(n.at(x.X)), x.Name)
+	case *sql.IndexExpr:
+		if v, ok := r.constant(n.at(x.Index)); ok && v.Kind() == value.KindString {
+			return r.member(r.resolve(n.at(x.X)), v.Text())
+		}
+	}
+	return n, false
+}
+
+// input returns what the name of an input refers to; an element of an array refers to
+// itself.
+func (r *reach) input(s *scope, i int) (node, bool) {
+	if s.query == nil || s.query.From == nil || i >= len(s.query.From.Inputs) {
+		return node{}, false
+	}
+	switch in := &s.query.From.Inputs[i]; {
+	case in.In:
+		return node{}, false
+	case in.Subquery != nil:
+		row := r.rowOf(node{s: s}, in.Subquery)
+		return row, row.s != nil
+	case i == 0 && s.root:
+		return r.below(s, in.Collection), true
+	case rootName(in.Collection) == in.Name():
+		return node{x: in.Collection, s: s.outer}, s.outer != nil // FROM c in a query over c
+	default:
+		return node{x: in.Collection, s: s}, true
+	}
+}
+
+// below returns the node of a collection of the container.
+func (r *reach) below(s *scope, of sql.Expr) node {
+	if _, ok := of.(*sql.Ident); ok {
+		return node{s: s}
+	}
+	return node{x: of, s: s.container(rootName(of))}
+}
+
+// rowOf returns the value of a row of a subquery; its scope is nil if it is not known.
+func (r *reach) rowOf(n node, q *sql.Select) node {
+	s := n.s.scopeOf(q)
+	switch {
+	case s == nil:
+		return node{}
+	case q.Star && q.From == nil:
+		return node{}
+	case q.Star:
+		return node{x: &sql.Ident{Name: q.From.Inputs[0].Name()}, s: s}
+	case q.Value != nil:
+		return node{x: q.Value, s: s}
+	}
+	return node{s: s, row: q}
+}
+
+// member returns a member of an object literal or of a row with columns.
+func (r *reach) member(of node, name string) (node, bool) {
+	if of.row != nil {
+		for i, column := range columnNames(of.row.Items) {
+			if column == name {
+				return of.at(of.row.Items[i].Expr), true
+			}
+		}
+		return of.at(undefinedLiteral), true
+	}
+	x, ok := of.x.(*sql.ObjectLiteral)
+	if !ok {
+		return node{}, false
+	}
+	for i := range x.Members {
+		if x.Members[i].Name == name {
+			return of.at(x.Members[i].Expr), true
+		}
+	}
+	return of.at(undefinedLiteral), true
+}
+
+var undefinedLiteral = &sql.Literal{}
+
+// constant returns the value of a constant.
+func (r *reach) constant(n node) (value.Value, bool) {
+	switch x := n.x.(type) {
+	case nil:
+		return value.Undefined(), false
+	case *sql.Literal:
+		return x.Value, true
+	case *sql.Parameter:
+		return n.s.owner.params[x.Name], true
+	case *sql.Ident:
+		a, s := n.s.lookup(x.Name)
+		switch {
+		case s == nil:
+			return numberNames[x.Name], true
+		case a.fixed != nil:
+			return *a.fixed, true
+		}
+		return value.Undefined(), false
+	case *sql.MemberExpr, *sql.IndexExpr:
+		if r.based(n) {
+			return value.Undefined(), false
+		}
+	case *sql.Subquery:
+		return value.Undefined(), false
+	}
+	part, ok := n.s.owner.done[n.x]
+	return part.v, ok && part.con
+}
+
+// based reports whether a member is one of a document or of an element.
+func (r *reach) based(n node) bool {
+	for {
+		switch x := n.x.(type) {
+		case *sql.MemberExpr:
+			n.x = x.X
+		case *sql.IndexExpr:
+			n.x = x.X
+		case *sql.Ident:
+			_, s := n.s.lookup(x.Name)
+			return s != nil
+		default:
+			return false
+		}
+	}
+}
+
+// restrict adds that a resolved node has a value of d.
+func (r *reach) restrict(n node, d domain, in []box) []box {
+	place, ok := r.place(n)
+	if !ok {
+		return in
+	}
+	whole := anything
+	switch n.x.(type) {
+	case nil, *sql.Ident:
+		whole = something
+	}
+	out := in[:0]
+	for _, b := range in {
+		r.work -= 1 + len(b)/8 + len(d.intervals)
+		at := b.find(place)
+		have := whole
+		if at >= 0 {
+			have = b[at].values
+		}
+		values := have.meet(d)
+		switch {
+		case values.empty():
+			continue
+		case at >= 0:
+			b[at].values = values
+		default:
+			b = append(b, cell{place, values})
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// path adds that a property has a value of d. One with a value is in an object or an
+// array.
+func (r *reach) path(n, of node, d domain, parent kinds, in []box) []box {
+	in = r.restrict(n, d, in)
+	if d.kinds&mayMiss == 0 {
+		in = r.want(of, domain{kinds: parent}, in)
+	}
+	return in
+}
+
+// rows adds what must hold for q, whose scope is s, to have a row. A query at the top
+// makes its rows of documents; any other makes them for a document.
+func (r *reach) rows(q *sql.Select, s *scope, top bool, in []box) []box {
+	n := node{s: s}
+	if isGrouped(q) && len(q.GroupBy) == 0 && !top && !onlyExtremes(q) {
+		return in // it always has a row
+	}
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			in = r.from(q, s, i, top, in)
+		}
+	}
+	if q.Where != nil {
+		in = r.want(n.at(q.Where), certainly, in)
+	}
+	switch {
+	case !isGrouped(q):
+		if q.Value != nil {
+			in = r.want(n.at(q.Value), something, in)
+		}
+	case q.Value != nil && !hasAggregate(q.Value):
+		in = r.want(n.at(q.Value), something, in)
+	case q.Value != nil && onlyExtremes(q):
+		in = r.want(n.at(q.Value.(*sql.CallExpr).Args[0]), something, in)
+	case len(q.GroupBy) == 0:
+		in = r.counted(q, n, in)
+	}
+	return in
+}
+
+// onlyExtremes reports whether the VALUE of a query is a minimum or a maximum, which is
+// undefined without values.
+func onlyExtremes(q *sql.Select) bool {
+	kind, ok := aggregateKind(q.Value)
+	return ok && (kind == Min || kind == Max)
+}
+
+// counted adds what must hold for a document to count in a query that only counts.
+func (r *reach) counted(q *sql.Select, n node, in []box) []box {
+	var calls []*sql.CallExpr
+	for x := range q.Columns() {
+		for call := range aggregatesIn(x) {
+			if kind, _ := aggregateKind(call); kind != Count && kind != CountIf {
+				return in
+			}
+			calls = append(calls, call)
+		}
+	}
+	var out []box
+	for _, call := range calls {
+		kind, _ := aggregateKind(call)
+		if kind == Count {
+			out = r.joined(out, r.want(n.at(call.Args[0]), something, r.copied(in)))
+			continue
+		}
+		if len(r.want(n.at(call.Args[0]), certainly, r.copied(in))) > 0 {
+			return in
+		}
+	}
+	return out
+}
+
+// from adds what must hold for an input to have a value.
+func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
+	input := &q.From.Inputs[i]
+	first := top && i == 0
+	if input.Subquery != nil {
+		inner := s.scopeOf(input.Subquery)
+		if inner == nil {
+			return in
+		}
+		in = r.rows(input.Subquery, inner, first && s.root, in)
+		if row := r.resolve(r.rowOf(node{s: s}, input.Subquery)); input.In && row.s != nil && (top || input.Subquery.Where == nil) {
+			list := domain{kinds: mayArray}
+			if _, call := row.x.(*sql.CallExpr); call {
+				list = something // the planner does not follow results of functions here
+			}
+			in = r.want(row, list, in)
+		}
+		return in
+	}
+	n := node{x: input.Collection, s: s}
+	switch {
+	case i == 0 && s.root:
+		n = r.below(s, input.Collection)
+	case rootName(input.Collection) == input.Name():
+		n.s = s.outer
+	}
+	if input.In {
+		return r.want(n, domain{kinds: mayArray}, in)
+	}
+	return r.want(n, something, in)
+}
+
+// want adds that n has a value of d. It may add less. It owns in, whose boxes it
+// changes.
+func (r *reach) want(n node, d domain, in []box) []box {
+	if r.work -= 1 + len(in)/8; len(in) == 0 || r.work <= 0 || d.all() {
+		return in
+	}
+	n = r.resolve(n)
+	if n.row != nil {
+		return unless(d.kinds&mayObject == 0, in)
+	}
+	if v, ok := r.constant(n); ok {
+		return unless(!d.has(v), in)
+	}
+	switch x := n.x.(type) {
+	case nil, *sql.Ident:
+		return r.restrict(n, d, in)
+	case *sql.MemberExpr:
+		return r.path(n, n.at(x.X), d, mayObject, in)
+	case *sql.IndexExpr:
+		parent := mayArray
+		if v, _ := r.constant(n.at(x.Index)); v.Kind() == value.KindString {
+			parent = mayObject
+		}
+		return r.path(n, n.at(x.X), d, parent, in)
+	case *sql.LetExpr:
+		if s := n.s.owner.lets[x]; s != nil {
+			return r.want(node{x: x.In, s: s}, d, in)
+		}
+		return in
+	case *sql.CoalesceExpr:
+		first := d
+		first.kinds &^= mayMiss
+		out := r.want(n.at(x.X), first, r.copied(in))
+		return r.joined(out, r.otherwise(n.at(x.Y), d, n.at(x.X), missing, in))
+	case *sql.ConditionalExpr:
+		return r.conditional(n.at(x.Cond), n.at(x.Then), n.at(x.Else), d, in)
+	case *sql.Subquery:
+		return r.subquery(n, x, d, in)
+	case *sql.CallExpr:
+		return r.call(n, x, d, in)
+	case *sql.ArrayLiteral:
+		return unless(d.kinds&mayArray == 0, in)
+	case *sql.ObjectLiteral:
+		return unless(d.kinds&mayObject == 0, in)
+	}
+	return r.operator(n, d, in)
+}
+
+func unless(impossible bool, in []box) []box {
+	if impossible {
+		return nil
+	}
+	return in
+}
+
+func (r *reach) conditional(cond, then, otherwise node, d domain, in []box) []box {
+	out := r.want(then, d, r.want(cond, certainly, r.copied(in)))
+	return r.joined(out, r.otherwise(otherwise, d, cond, domain{kinds: mayAny &^ mayTrue}, in))
+}
+
+// otherwise adds that the second branch of a condition has a value of d. As in the
+// service, that the condition fails counts only if the branch is a constant.
+func (r *reach) otherwise(branch node, d domain, cond node, fails domain, in []box) []box {
+	if v, ok := r.constant(r.resolve(branch)); ok {
+		return r.want(cond, fails, unless(!d.has(v), in))
+	}
+	return r.want(branch, d, in)
+}
+
+// operator is [reach.want] for operators.
+func (r *reach) operator(n node, d domain, in []box) []box {
+	want := d.kinds
+	switch x := n.x.(type) {
+	case *sql.UnaryExpr:
+		if x.Op == "NOT" {
+			if want&(mayBool|mayMiss) == 0 {
+				return nil
+			}
+			operand := domain{kinds: ofNegated(want)}
+			if want&mayMiss != 0 {
+				operand.kinds |= mayAny &^ mayBool
+			}
+			return r.want(n.at(x.X), operand, in)
+		}
+		return r.numeric(n, d, in, x.X)
+	case *sql.BinaryExpr:
+		if mirrored[x.Op] != "" {
+			return r.comparison(x.Op, n.at(x.X), n.at(x.Y), want, in)
+		}
+		if x.Op == "||" {
+			return r.operands(n, d, domain{kinds: mayString}, mayString, in, x.X, x.Y)
+		}
+		return r.numeric(n, d, in, x.X, x.Y)
+	case *sql.LogicalExpr:
+		if !x.Or && want&(mayFalse|mayMiss) == 0 {
+			for _, term := range x.Terms {
+				in = r.want(n.at(term), domain{kinds: want & mayTrue}, in)
+			}
+			return in
+		}
+		terms := make([]term, len(x.Terms))
+		for i, term := range x.Terms {
+			terms[i] = func(want kinds, in []box) []box { return r.want(n.at(term), domain{kinds: want}, in) }
+		}
+		if x.Or && want&mayFalse == 0 {
+			terms = r.gathered(n, x.Terms, terms)
+		}
+		return r.chain(terms, x.Or, want, in)
+	case *sql.BetweenExpr:
+		if x.Not {
+			want = ofNegated(want) | want&mayMiss
+		}
+		return r.chain([]term{
+			func(want kinds, in []box) []box { return r.comparison(">=", n.at(x.X), n.at(x.Low), want, in) },
+			func(want kinds, in []box) []box { return r.comparison("<=", n.at(x.X), n.at(x.High), want, in) },
+		}, false, want, in)
+	case *sql.InExpr:
+		if x.Not {
+			want = ofNegated(want) | want&mayMiss
+		}
+		return r.in(n, x, want, in)
+	case *sql.LikeExpr:
+		if x.Not {
+			want = ofNegated(want) | want&mayMiss
+		}
+		return r.like(n, x, want, in)
+	}
+	return in
+}
+
+// term adds that a condition has a result of the given kinds.
+type term func(want kinds, in []box) []box
+
+// chain is AND and OR.
+func (r *reach) chain(terms []term, or bool, want kinds, in []box) []box {
+	all, any := mayTrue, mayFalse
+	if or {
+		all, any = mayFalse, mayTrue
+	}
+	switch {
+	case want&mayMiss != 0:
+		return in
+	case want&mayBool == 0:
+		return nil
+	}
+	var out []box
+	if want&any != 0 {
+		for i, term := range terms {
+			mine := in
+			if i < len(terms)-1 || want&all != 0 {
+				if r.work <= 0 {
+					return in
+				}
+				mine = r.copied(in)
+			}
+			out = r.joined(out, term(any, mine))
+		}
+	}
+	if want&all != 0 {
+		for _, term := range terms {
+			in = term(all, in)
+		}
+		out = r.joined(out, in)
+	}
+	return out
+}
+
+// numeric is the result of an operator on numbers.
+func (r *reach) numeric(n node, d domain, in []box, operands ...sql.Expr) []box {
+	return r.operands(n, d, domain{kinds: mayNumber}, mayNumber, in, operands...)
+}
+
+// operands adds that the result of an operator, or of a function, is a value of d. The
+// result is of a kind, or undefined if an operand is not of its own.
+func (r *reach) operands(n node, d, each domain, result kinds, in []box, operands ...sql.Expr) []box {
+	switch {
+	case d.kinds&(result|mayMiss) == 0:
+		return nil
+	case d.kinds&mayMiss != 0:
+		return in
+	}
+	for _, x := range operands {
+		in = r.want(n.at(x), each, in)
+	}
+	return r.value(n, d, in)
+}
+
+// value adds that the value of an expression is in d, if that says more than its kind.
+func (r *reach) value(n node, d domain, in []box) []box {
+	if len(in) == 0 || d.intervals == nil && d.kinds&mayBool == mayBool {
+		return in
+	}
+	return r.restrict(n, d, in)
+}
+
+// comparison adds that a comparison has a result of the given kinds.
+func (r *reach) comparison(op string, x, y node, want kinds, in []box) []box {
+	if want&(mayBool|mayMiss) == 0 {
+		return nil
+	}
+	x, y = r.resolve(x), r.resolve(y)
+	if v, ok := r.constant(y); ok {
+		return r.want(x, compared(op, v, want), in)
+	}
+	if v, ok := r.constant(x); ok {
+		return r.want(y, compared(mirrored[op], v, want), in)
+	}
+	if want&mayMiss != 0 {
+		return in
+	}
+	kx, ky := r.kinds(x), r.kinds(y)
+	if outcome := outcomesOf[op].hold(0); (want&mayFalse == 0 && outcome == no || want&mayTrue == 0 && outcome == yes) && r.same(x, y) {
+		return nil
+	}
+	if operatorKinds(op, kx, ky)&want == 0 {
+		return nil
+	}
+	return r.want(y, something, r.want(x, something, in))
+}
+
+// same reports whether x and y are the same property of the document, which is not NaN.
+func (r *reach) same(x, y node) bool {
+	a, ok := r.place(x)
+	b, also := r.place(y)
+	return ok && also && a == b && (a == "" || a[0] == '/')
+}
+
+// reach works out which documents can have rows.
+func (p *Plan) reach(c *compiler) {
+	r := &reach{work: reachMax}
+	p.boxes = r.rows(p.query, c.scope, true, []box{nil})
+}

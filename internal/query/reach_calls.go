@@ -1,0 +1,337 @@
+package query
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/query/sql"
+	"github.com/decandb/decan/internal/value"
+)
+
+// in adds that IN has a result of the given kinds. As in the service, NaN in the list is
+// a value that may be found.
+func (r *reach) in(n node, x *sql.InExpr, want kinds, in []box) []box {
+	values := make([]value.Value, 0, len(x.List))
+	for _, item := range x.List {
+		v, ok := r.constant(n.at(item))
+		if !ok {
+			return r.inAny(n, x, want, in)
+		}
+		if v.IsDefined() {
+			values = append(values, v)
+		}
+	}
+	var d domain
+	if want&mayMiss != 0 {
+		d = missing
+	}
+	if want&mayTrue != 0 {
+		d = d.join(just(values...))
+	}
+	if want&mayFalse != 0 {
+		d = d.join(except(values...))
+	}
+	return r.want(n.at(x.X), d, in)
+}
+
+// inAny is [reach.in] for a list that is not constant.
+func (r *reach) inAny(n node, x *sql.InExpr, want kinds, in []box) []box {
+	switch {
+	case want&mayMiss != 0:
+		return in
+	case want&mayBool == 0:
+		return nil
+	case want&mayFalse != 0:
+		return r.want(n.at(x.X), something, in)
+	}
+	terms := make([]term, len(x.List))
+	for i, item := range x.List {
+		terms[i] = func(want kinds, in []box) []box { return r.comparison("=", n.at(x.X), n.at(item), want, in) }
+	}
+	return r.chain(terms, true, mayTrue, in)
+}
+
+// like adds that LIKE has a result of the given kinds.
+func (r *reach) like(n node, x *sql.LikeExpr, want kinds, in []box) []box {
+	switch {
+	case want&mayMiss != 0:
+		return in
+	case want&mayBool == 0:
+		return nil
+	}
+	text, ok := r.constant(n.at(x.Pattern))
+	if !ok || text.Kind() != value.KindString || want&mayBool == mayBool {
+		d := domain{kinds: mayString}
+		return r.want(n.at(x.X), d, r.want(n.at(x.Pattern), d, in))
+	}
+	p := compileLike(text.Text(), x.Escape)
+	literal, whole := p.prefix()
+	d := domain{kinds: mayString}
+	switch {
+	case whole:
+		d = just(value.String(literal))
+	case p.beginsWith():
+		d = beginning(literal)
+	}
+	if want&mayFalse != 0 && d.intervals != nil {
+		d = outside(d)
+	}
+	return r.want(n.at(x.X), d, in)
+}
+
+// gathered replaces the terms of OR that compare one place with constants by a single
+// term.
+func (r *reach) gathered(n node, list []sql.Expr, terms []term) []term {
+	type set struct {
+		first  int
+		of     node
+		values []value.Value
+	}
+	sets := map[string]*set{}
+	for i, x := range list {
+		of, v, ok := r.equality(n, x)
+		if !ok {
+			continue
+		}
+		place, ok := r.place(of)
+		if !ok {
+			continue
+		}
+		if s := sets[place]; s != nil {
+			s.values = append(s.values, v)
+			terms[i] = nil
+			continue
+		}
+		sets[place] = &set{first: i, of: of, values: []value.Value{v}}
+	}
+	for _, s := range sets {
+		if len(s.values) > 1 {
+			terms[s.first] = func(want kinds, in []box) []box {
+				var d domain
+				if want&mayTrue != 0 {
+					d = just(s.values...)
+				}
+				return r.want(s.of, d, in)
+			}
+		}
+	}
+	return slices.DeleteFunc(terms, func(t term) bool { return t == nil })
+}
+
+// equality returns the place and the constant if x compares a place with one.
+func (r *reach) equality(n node, x sql.Expr) (of node, v value.Value, ok bool) {
+	b, is := x.(*sql.BinaryExpr)
+	if !is || b.Op != "=" {
+		return of, v, false
+	}
+	of = n.at(b.X)
+	if v, ok = r.constant(n.at(b.Y)); !ok {
+		of = n.at(b.Y)
+		v, ok = r.constant(n.at(b.X))
+	}
+	if !ok || !v.Finite() || v.Kind() > value.KindString || !v.IsDefined() {
+		return of, v, false
+	}
+	of = r.resolve(of)
+	_, fixed := r.constant(of)
+	return of, v, !fixed
+}
+
+// subquery adds that a subquery has a value of d.
+func (r *reach) subquery(n node, x *sql.Subquery, d domain, in []box) []box {
+	s := n.s.scopeOf(x.Query)
+	switch {
+	case s == nil:
+		return in
+	case x.Kind == sql.SubqueryArray:
+		return unless(d.kinds&mayArray == 0, in)
+	case x.Kind == sql.SubqueryExists || x.Kind == sql.SubqueryAll:
+		if d.kinds&mayBool == 0 {
+			return nil
+		}
+		if x.Kind == sql.SubqueryAll || d.kinds&mayBool == mayBool {
+			return in
+		}
+		return r.exists(x.Query, s, d.kinds&mayTrue != 0, in)
+	case d.kinds&mayMiss != 0, x.Kind != sql.SubqueryScalar && iterates(x.Query):
+		return in
+	}
+	in = r.rows(x.Query, s, false, in)
+	if row := r.rowOf(n, x.Query); row.s != nil {
+		in = r.want(row, d, in)
+	}
+	return in
+}
+
+// iterates reports whether an input of a query iterates over an array.
+func iterates(q *sql.Select) bool {
+	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
+		return in.In || in.Subquery != nil && iterates(in.Subquery)
+	})
+}
+
+// exists adds that a subquery has a row, or that it has none.
+func (r *reach) exists(q *sql.Select, s *scope, has bool, in []box) []box {
+	switch {
+	case has:
+		return r.rows(q, s, false, in)
+	case r.certain(q, s):
+		return nil
+	case q.From == nil && q.Where == nil && q.Value != nil && !isGrouped(q):
+		return r.want(node{x: q.Value, s: s}, missing, in)
+	}
+	return in
+}
+
+// certain reports whether a query has a row for every document.
+func (r *reach) certain(q *sql.Select, s *scope) bool {
+	if len(q.GroupBy) > 0 || q.Value != nil && r.kinds(node{x: q.Value, s: s})&mayMiss != 0 {
+		return false
+	}
+	if isGrouped(q) {
+		for x := range q.Columns() {
+			for call := range aggregatesIn(x) {
+				if kind, _ := aggregateKind(call); kind != Count && kind != CountIf && kind != Sum && kind != Average {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	if q.Where != nil && r.kinds(node{x: q.Where, s: s}) != mayTrue {
+		return false
+	}
+	if q.From == nil {
+		return true
+	}
+	for i := range q.From.Inputs {
+		in := &q.From.Inputs[i]
+		switch {
+		case in.In:
+			return false
+		case in.Subquery != nil:
+			if inner := s.scopeOf(in.Subquery); inner == nil || !r.certain(in.Subquery, inner) {
+				return false
+			}
+		case i == 0 && s.root || r.kinds(node{x: in.Collection, s: s})&mayMiss != 0:
+			return false
+		}
+	}
+	return true
+}
+
+// call adds that a call has a value of d.
+func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
+	f := functions[strings.ToUpper(x.Name)]
+	if x.UDF || f == nil {
+		return in
+	}
+	if kind, ok := aggregateKind(x); ok {
+		return r.value(n, d, unless(totals[kind]&d.kinds == 0, in))
+	}
+	if test := typeTests[f.name]; test != 0 {
+		return r.typeTest(n.at(x.Args[0]), f.name, test, d.kinds&mayBool, in)
+	}
+	switch f.name {
+	case "IIF":
+		return r.conditional(n.at(x.Args[0]), n.at(x.Args[1]), n.at(x.Args[2]), d, in)
+	case "STARTSWITH", "STRINGEQUALS":
+		if of, found, ok := r.search(n, x, f.name); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool {
+			if d.kinds&mayTrue == 0 {
+				found = outside(found)
+			}
+			return r.want(of, found, in)
+		}
+	case "ST_ISVALID":
+		if d.kinds&(mayFalse|mayMiss) == 0 {
+			return r.want(n.at(x.Args[0]), domain{kinds: mayObject}, in)
+		}
+	case "ARRAY_CONTAINS":
+		return r.contains(n, x, d, in)
+	case "FullTextContains", "FullTextContainsAll", "FullTextContainsAny":
+		return r.arguments(n, x, d, mayBool, textKinds, in)
+	case "VectorDistance":
+		return r.arguments(n, x, d, mayNumber, func(i int) kinds {
+			if i < 2 {
+				return mayArray
+			}
+			return mayAny
+		}, in)
+	}
+	s, ok := signatures[f.name]
+	if !ok {
+		return unless(r.callKinds(n, x)&d.kinds == 0, in)
+	}
+	return r.arguments(n, x, d, s.result, func(i int) kinds {
+		if i < len(s.args) {
+			return s.args[i]
+		}
+		return mayAny
+	}, in)
+}
+
+// arguments adds what a call needs to have a value of d: arguments of their kinds. The
+// result has one of the given kinds.
+func (r *reach) arguments(n node, x *sql.CallExpr, d domain, result kinds, each func(i int) kinds, in []box) []box {
+	switch {
+	case d.kinds&(result|mayMiss) == 0:
+		return nil
+	case d.kinds&mayMiss != 0:
+		return in
+	}
+	for i, arg := range x.Args {
+		in = r.want(n.at(arg), domain{kinds: each(i)}, in)
+	}
+	return r.value(n, d, in)
+}
+
+// typeTest adds that a test for kinds has one of the given results.
+func (r *reach) typeTest(of node, name string, test, want kinds, in []box) []box {
+	switch {
+	case want == 0:
+		return nil
+	case want == mayTrue:
+		return r.want(of, domain{kinds: test}, in)
+	case want == mayFalse && name != "IS_INTEGER" && name != "IS_FINITE_NUMBER":
+		return r.want(of, domain{kinds: mayAny &^ test}, in)
+	}
+	return in
+}
+
+// search returns the strings for which a search for a constant is true, and the text
+// that is searched.
+func (r *reach) search(n node, x *sql.CallExpr, name string) (of node, found domain, ok bool) {
+	if len(x.Args) > 2 {
+		if ignore, ok := r.constant(n.at(x.Args[2])); !ok || ignore.Kind() != value.KindBool || ignore.IsTrue() {
+			return of, found, false
+		}
+	}
+	of = n.at(x.Args[0])
+	v, ok := r.constant(n.at(x.Args[1]))
+	if !ok && name == "STRINGEQUALS" {
+		of = n.at(x.Args[1])
+		v, ok = r.constant(n.at(x.Args[0]))
+	}
+	if !ok || v.Kind() != value.KindString {
+		return of, found, false
+	}
+	if name == "STRINGEQUALS" {
+		return of, just(v), true
+	}
+	return of, beginning(v.Text()), true
+}
+
+// contains adds that ARRAY_CONTAINS has a value of d.
+func (r *reach) contains(n node, x *sql.CallExpr, d domain, in []box) []box {
+	list, ok := r.constant(n.at(x.Args[0]))
+	if !ok || list.Kind() != value.KindArray || d.kinds&mayMiss != 0 || len(x.Args) > 2 || d.kinds&mayBool == mayBool {
+		return r.arguments(n, x, d, mayBool, func(i int) kinds { return []kinds{mayArray, mayExist, mayAny}[min(i, 2)] }, in)
+	}
+	var found domain
+	if d.kinds&mayTrue != 0 {
+		found = just(slices.DeleteFunc(slices.Clone(list.Items()), hasNaN)...)
+	} else if d.kinds&mayFalse != 0 {
+		found = except(list.Items()...)
+	}
+	return r.want(n.at(x.Args[1]), found, in)
+}

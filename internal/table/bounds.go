@@ -1,0 +1,305 @@
+package table
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// keyed says whether the clause names whole partition keys.
+func (w *where) keyed() bool {
+	return w.token == nil && !slices.Contains(w.partition, nil)
+}
+
+// list returns the values of = or IN: for a tuple relation, tuples.
+func (r *restriction) listed(b *binding) ([][]byte, error) {
+	if r.operator == cql.Equal {
+		v, err := r.bound(b, r.value)
+		return [][]byte{v}, err
+	}
+	if r.value != nil {
+		v, err := r.bound(b, r.value)
+		if err != nil {
+			return nil, err
+		}
+		t := r.columns[0].Type
+		if r.multi {
+			t = r.tuple()
+		}
+		return row.ListOf(t).Split(v), nil
+	}
+	values := make([][]byte, len(r.list))
+	for i, t := range r.list {
+		var err error
+		if values[i], err = r.bound(b, t); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// tuple returns the type of a tuple relation.
+func (r *restriction) tuple() *row.Type {
+	types := make([]*row.Type, len(r.columns))
+	for i, c := range r.columns {
+		types[i] = c.Type
+	}
+	return row.TupleOf(types...)
+}
+
+// bound returns the value of a term, which must not be null.
+func (r *restriction) bound(b *binding, t term) ([]byte, error) {
+	if t.unset(b) {
+		return nil, r.noValue("unset")
+	}
+	v, err := t.bind(b)
+	if err == nil && v == nil {
+		err = r.noValue("null")
+	}
+	return v, err
+}
+
+func (r *restriction) noValue(what string) error {
+	if c := r.columns[0]; c.Kind == PartitionKey || c.Kind == Clustering {
+		return invalid("Invalid %s value in condition for column %s", what, cql.Quote(c.Name))
+	}
+	return invalid("Unsupported %s value for column %s", what, cql.Quote(r.columns[0].Name))
+}
+
+// keys returns the routing keys that the clause names, each once, in the order of their
+// tokens.
+func (w *where) keys(b *binding) ([]string, error) {
+	combinations := [][][]byte{nil}
+	for _, r := range w.partition {
+		values, err := r.listed(b)
+		if err != nil {
+			return nil, err
+		}
+		var next [][][]byte
+		for _, c := range combinations {
+			for _, v := range values {
+				if v == nil {
+					return nil, r.noValue("null")
+				}
+				next = append(next, append(slices.Clone(c), v))
+			}
+		}
+		if len(next) > combinationsMax {
+			return nil, invalid("The query selects %d partition keys. At most %d are allowed.", len(next), combinationsMax)
+		}
+		combinations = next
+	}
+	keys := make([]string, 0, len(combinations))
+	for _, c := range combinations {
+		key, err := row.RoutingKey(c...)
+		if err != nil {
+			return nil, invalid("%s", err.Error())
+		}
+		if len(key) == 0 {
+			return nil, invalid("Key may not be empty")
+		}
+		keys = append(keys, string(key))
+	}
+	slices.SortFunc(keys, compareKeys)
+	return slices.Compact(keys), nil
+}
+
+// combinationsMax bounds the products of IN lists.
+const combinationsMax = 65_535
+
+// tokenRange returns the bounds of the tokens, both included. It is empty if least is
+// greater than greatest.
+func (w *where) tokenRange(b *binding) (least, greatest int64, err error) {
+	least, greatest = math.MinInt64, math.MaxInt64
+	if w.token == nil {
+		return least, greatest, nil
+	}
+	one := func(t term) (int64, error) {
+		v, err := t.bind(b)
+		if err == nil && v == nil {
+			err = invalid("Invalid null token value")
+		}
+		return row.Integer(v), err
+	}
+	t := w.token
+	if t.equal != nil {
+		least, err = one(t.equal)
+		return least, least, err
+	}
+	if t.lower != nil {
+		if least, err = one(t.lower); err != nil {
+			return 0, 0, err
+		}
+		if !t.lowerInclusive {
+			if least == math.MaxInt64 {
+				return 1, 0, nil
+			}
+			least++
+		}
+	}
+	if t.upper != nil {
+		upper, err := one(t.upper)
+		if err != nil {
+			return 0, 0, err
+		}
+		// The least integer as an upper bound is the end of the ring.
+		if upper != math.MinInt64 {
+			if greatest = upper; !t.upperInclusive {
+				greatest--
+			}
+		}
+	}
+	return least, greatest, nil
+}
+
+// span is a range of encoded clustering keys: those from start up to, but not
+// including, end. An empty end is no bound.
+type span struct{ start, end []byte }
+
+// spans returns the ranges of clustering keys that the clause names, in order and
+// without common keys. All rows are one span without bounds.
+func (w *where) spans(b *binding) ([]span, error) {
+	prefixes := [][]byte{nil}
+	for i := 0; i < w.prefix; {
+		r := w.clustering[i]
+		values, err := r.listed(b)
+		if err != nil {
+			return nil, err
+		}
+		var next [][]byte
+		for _, v := range values {
+			key, err := r.encode(v)
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range prefixes {
+				next = append(next, append(slices.Clone(p), key...))
+			}
+		}
+		if len(next) > combinationsMax {
+			return nil, invalid("The query selects %d clustering keys. At most %d are allowed.", len(next), combinationsMax)
+		}
+		prefixes = next
+		i += len(r.columns)
+	}
+	slices.SortFunc(prefixes, bytes.Compare)
+	prefixes = slices.CompactFunc(prefixes, bytes.Equal)
+	var all []span
+	for _, p := range prefixes {
+		spans, err := w.slices(b, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, spans...)
+	}
+	return all, nil
+}
+
+// encode encodes a value, or a tuple of values, as a part of a clustering key.
+func (r *restriction) encode(v []byte) ([]byte, error) {
+	if v == nil {
+		return nil, r.noValue("null")
+	}
+	if !r.multi {
+		return r.columns[0].key().AppendKey(nil, v), nil
+	}
+	var key []byte
+	for i, part := range r.tuple().Split(v) {
+		if part == nil {
+			return nil, invalid("Invalid null value for column %s", cql.Quote(r.columns[i].Name))
+		}
+		key = r.columns[i].key().AppendKey(key, part)
+	}
+	return key, nil
+}
+
+// slices returns the spans of a prefix with the slice of the clause.
+func (w *where) slices(b *binding, prefix []byte) ([]span, error) {
+	if w.slicing == nil {
+		if len(prefix) == 0 {
+			return []span{{}}, nil
+		}
+		return []span{{row.Before(prefix), row.After(prefix)}}, nil
+	}
+	return w.slicing.spans(b, prefix)
+}
+
+// spans returns the ranges of keys that a slice names after a prefix. Bounds of a tuple
+// are lexicographic by value, so columns of different directions give several ranges.
+func (r *restriction) spans(b *binding, prefix []byte) ([]span, error) {
+	lower, err := r.parts(b, r.lower)
+	if err != nil {
+		return nil, err
+	}
+	upper, err := r.parts(b, r.upper)
+	if err != nil {
+		return nil, err
+	}
+	var all []span
+	r.between(prefix, 0, lower, upper, &all)
+	slices.SortFunc(all, func(a, b span) int { return bytes.Compare(a.start, b.start) })
+	return all, nil
+}
+
+// parts returns the values of a bound by column, nil for no bound.
+func (r *restriction) parts(b *binding, t term) ([][]byte, error) {
+	if t == nil {
+		return nil, nil
+	}
+	v, err := r.bound(b, t)
+	if err != nil {
+		return nil, err
+	}
+	if !r.multi {
+		return [][]byte{v}, nil
+	}
+	parts := r.tuple().Split(v)
+	for i, part := range parts {
+		if part == nil {
+			return nil, invalid("Invalid null value for column %s", cql.Quote(r.columns[i].Name))
+		}
+	}
+	return parts, nil
+}
+
+// between adds the spans of the rows whose values in the columns from at on are between
+// two bounds, either of which may be nil.
+func (r *restriction) between(prefix []byte, at int, lower, upper [][]byte, all *[]span) {
+	column := r.columns[at].key()
+	if lower != nil && upper != nil {
+		switch c := column.Type.Compare(lower[0], upper[0]); {
+		case c > 0:
+			return
+		case c == 0 && len(lower) > 1 && len(upper) > 1:
+			r.between(column.AppendKey(slices.Clone(prefix), lower[0]), at+1, lower[1:], upper[1:], all)
+			return
+		}
+	}
+	// The values of this column strictly between the bounds, or equal to one whose
+	// columns end here.
+	includeLower := lower == nil || len(lower) == 1 && r.lowerInclusive
+	includeUpper := upper == nil || len(upper) == 1 && r.upperInclusive
+	encode := func(bound [][]byte) []byte {
+		if bound == nil {
+			return nil
+		}
+		return column.AppendKey(slices.Clone(prefix), bound[0])
+	}
+	low, high, withLow, withHigh := encode(lower), encode(upper), includeLower, includeUpper
+	if column.Descending {
+		low, high, withLow, withHigh = high, low, withHigh, withLow
+	}
+	start, end := row.Span(prefix, low, withLow, high, withHigh)
+	if bytes.Compare(start, end) < 0 {
+		*all = append(*all, span{start, end})
+	}
+	if len(lower) > 1 {
+		r.between(encode(lower), at+1, lower[1:], nil, all)
+	}
+	if len(upper) > 1 {
+		r.between(encode(upper), at+1, nil, upper[1:], all)
+	}
+}

@@ -1,0 +1,497 @@
+package table
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// needsFiltering is the text of the error of a query that reads more rows than it
+// returns and does not say ALLOW FILTERING.
+const needsFiltering = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. " +
+	"If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING"
+
+// restriction is one relation of WHERE, or what several of them say about the same
+// columns.
+type restriction struct {
+	columns  []*Column // several of a tuple relation
+	text     string    // of the first relation
+	operator cql.Operator
+	element  term   // of column[element]; nil without
+	value    term   // of a comparison, CONTAINS and CONTAINS KEY, and IN with a marker
+	list     []term // of IN with terms
+
+	// Of a slice: the bounds, either of which may be nil.
+	lower, upper                   term
+	lowerInclusive, upperInclusive bool
+
+	// multi says that the relation is on a tuple, whose terms are tuples.
+	multi bool
+}
+
+func (r *restriction) slice() bool { return r.lower != nil || r.upper != nil }
+func (r *restriction) in() bool    { return r.operator == cql.In }
+func (r *restriction) equal() bool { return r.operator == cql.Equal && r.element == nil }
+func (r *restriction) contains() bool {
+	return r.operator == cql.Contains || r.operator == cql.ContainsKey || r.element != nil
+}
+
+// tokens is what relations on token() say.
+type tokens struct {
+	equal                          term
+	lower, upper                   term
+	lowerInclusive, upperInclusive bool
+}
+
+// where is a compiled WHERE clause.
+type where struct {
+	table      *Table
+	partition  []*restriction // by position; nil for a column without one
+	token      *tokens
+	clustering []*restriction // by the position of the first column
+	others     []*restriction // on static and regular columns
+
+	filters []*restriction // that rows are compared with
+	prefix  int            // clustering columns with = or IN from the first on
+	slicing *restriction   // on the clustering columns after them; may be nil
+}
+
+// restrict compiles the relations of a SELECT.
+func (a *terms) restrict(t *Table, relations []cql.Relation, filtering, staticOnly bool) (*where, error) {
+	w := &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
+	for i := range relations {
+		if err := w.add(a, &relations[i], filtering); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.finish(filtering, staticOnly)
+}
+
+// add compiles one relation and adds it to those on the same columns.
+func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
+	if r.Kind == cql.OnToken {
+		return w.addToken(a, r)
+	}
+	if r.Kind == cql.OnIndex {
+		return invalid("Custom index expressions are not supported: %s", r)
+	}
+	columns := make([]*Column, len(r.Columns))
+	for i, name := range r.Columns {
+		if columns[i] = w.table.Column(name); columns[i] == nil {
+			return w.table.undefined(name)
+		}
+	}
+	switch {
+	case r.Operator == cql.IsNotNull:
+		return invalid("Unsupported restriction: %s", r)
+	case r.Operator == cql.NotEqual:
+		return invalid("Unsupported \"!=\" relation: %s", r)
+	case r.Operator == cql.Like:
+		return invalid("LIKE restriction is only supported on properly indexed columns. %s is not valid.", r)
+	case r.Kind == cql.OnTuple:
+		if err := w.checkTuple(r, columns); err != nil {
+			return err
+		}
+	default:
+		if err := checkRelation(r, columns[0]); err != nil {
+			return err
+		}
+	}
+	one, err := w.relation(a, r, columns)
+	if err != nil {
+		return err
+	}
+	return w.merge(one, filtering)
+}
+
+// checkTuple checks the columns of a tuple relation.
+func (w *where) checkTuple(r *cql.Relation, columns []*Column) error {
+	for i, c := range columns {
+		if c.Kind != Clustering {
+			return invalid("Multi-column relations can only be applied to clustering columns but was applied to: %s", cql.Quote(c.Name))
+		}
+		if slices.Contains(columns[:i], c) {
+			return invalid("Column \"%s\" appeared twice in a relation: %s", c.Name, r)
+		}
+		if i > 0 && c.Position != columns[i-1].Position+1 {
+			return invalid("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s", r)
+		}
+	}
+	return nil
+}
+
+// checkRelation checks whether a relation is possible with the type of its column.
+func checkRelation(r *cql.Relation, c *Column) error {
+	t := c.Type
+	slice := r.Operator == cql.Less || r.Operator == cql.LessOrEqual || r.Operator == cql.Greater || r.Operator == cql.GreaterOrEqual
+	switch {
+	case r.Kind == cql.OnElement:
+		if t.Kind == row.KindList {
+			return invalid("Indexes on list entries (%s[index] = value) are not currently supported.", cql.Quote(c.Name))
+		}
+		if t.Kind != row.KindMap {
+			return invalid("Column %s cannot be used as a map", cql.Quote(c.Name))
+		}
+		if r.Operator != cql.Equal {
+			return invalid("Only EQ relations are supported on map entries")
+		}
+		if t.Frozen {
+			return invalid("Map-entry equality predicates on frozen map column %s are not supported", cql.Quote(c.Name))
+		}
+	case r.Operator == cql.Contains && !t.Collection():
+		return invalid("Cannot use CONTAINS on non-collection column %s", cql.Quote(c.Name))
+	case r.Operator == cql.ContainsKey && t.Kind != row.KindMap:
+		return invalid("Cannot use CONTAINS KEY on non-map column %s", cql.Quote(c.Name))
+	case r.Operator == cql.Contains || r.Operator == cql.ContainsKey:
+	case t.Multicell() && t.Kind == row.KindUDT:
+		return invalid("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", c.Name, cql.Quote(t.Name))
+	case t.Multicell():
+		return invalid("Collection column '%s' (%s) cannot be restricted by a '%s' relation", c.Name, t, r.Operator)
+	case slice && t.Kind == row.KindDuration:
+		return invalid("Slice restrictions are not supported on duration columns")
+	}
+	return nil
+}
+
+// merge adds a restriction to those on the same columns.
+func (w *where) merge(one *restriction, filtering bool) error {
+	list, at := &w.others, -1
+	switch first := one.columns[0]; first.Kind {
+	case PartitionKey:
+		list, at = &w.partition, first.Position
+	case Clustering:
+		if !filtering {
+			if err := w.checkOrder(one); err != nil {
+				return err
+			}
+		}
+		list, at = &w.clustering, first.Position
+		for position := range w.clustering {
+			other := w.clustering[position]
+			if other != nil && (position != at || other.multi != one.multi || len(other.columns) != len(one.columns)) && overlap(other, one) {
+				return mixed(other, one)
+			}
+		}
+	}
+	if at < 0 {
+		for _, other := range *list {
+			if other.columns[0] == one.columns[0] && !other.contains() && !one.contains() {
+				return join(other, one)
+			}
+		}
+		*list = append(*list, one)
+		return nil
+	}
+	if other := (*list)[at]; other != nil {
+		if other.contains() || one.contains() {
+			w.filters = append(w.filters, one)
+			return nil
+		}
+		return join(other, one)
+	}
+	(*list)[at] = one
+	return nil
+}
+
+// checkOrder refuses a relation on a clustering column before or after a slice.
+func (w *where) checkOrder(one *restriction) error {
+	for _, other := range w.clustering {
+		if other == nil {
+			continue
+		}
+		last, first := other.columns[len(other.columns)-1], one.columns[0]
+		if other.slice() && first.Position > last.Position {
+			return invalid("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)", first.Name, other.columns[0].Name)
+		}
+		if one.slice() && first.Position < other.columns[0].Position {
+			return invalid("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)", other.columns[0].Name, first.Name)
+		}
+	}
+	return nil
+}
+
+func overlap(a, b *restriction) bool {
+	return slices.ContainsFunc(a.columns, func(c *Column) bool { return slices.Contains(b.columns, c) })
+}
+
+// mixed is the error of two relations on common columns that do not go together.
+func mixed(a, b *restriction) error {
+	if a.multi != b.multi {
+		if a.slice() && b.slice() {
+			return invalid("Column \"%s\" cannot have both tuple-notation inequalities and single-column inequalities: %s", common(a, b), b.text)
+		}
+	}
+	return restrictedTwice(a, b)
+}
+
+func restrictedTwice(a, b *restriction) error {
+	name := common(a, b)
+	switch {
+	case a.equal() || b.equal():
+		return invalid("%s cannot be restricted by more than one relation if it includes an Equal", name)
+	case a.in() || b.in():
+		return invalid("%s cannot be restricted by more than one relation if it includes a IN", name)
+	}
+	return invalid("%s cannot be restricted by more than one relation", name)
+}
+
+// common returns the names of the columns that both relations restrict.
+func common(a, b *restriction) string {
+	var names []string
+	for _, c := range a.columns {
+		if slices.Contains(b.columns, c) {
+			names = append(names, cql.Quote(c.Name))
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// join adds the bounds of a slice to those of another one on the same columns.
+func join(to, one *restriction) error {
+	if !to.slice() || !one.slice() {
+		if to.slice() != one.slice() && (to.equal() || one.equal()) && len(to.columns) == 1 {
+			return restrictedTwice(to, one)
+		}
+		return restrictedTwice(to, one)
+	}
+	if one.lower != nil {
+		if to.lower != nil {
+			return invalid("More than one restriction was found for the start bound on %s", common(to, one))
+		}
+		to.lower, to.lowerInclusive = one.lower, one.lowerInclusive
+	}
+	if one.upper != nil {
+		if to.upper != nil {
+			return invalid("More than one restriction was found for the end bound on %s", common(to, one))
+		}
+		to.upper, to.upperInclusive = one.upper, one.upperInclusive
+	}
+	return nil
+}
+
+// relation compiles the terms of a relation.
+func (w *where) relation(a *terms, r *cql.Relation, columns []*Column) (*restriction, error) {
+	one := &restriction{columns: columns, text: r.String(), operator: r.Operator, multi: r.Kind == cql.OnTuple}
+	c := columns[0]
+	to := w.table.receiver(c.Type, c.Name)
+	if one.multi {
+		types, names := make([]*row.Type, len(columns)), make([]string, len(columns))
+		for i, c := range columns {
+			types[i], names[i] = c.Type, c.Name
+		}
+		to.t, to.name = row.TupleOf(types...), "("+strings.Join(names, ",")+")"
+	}
+	var err error
+	switch {
+	case r.Kind == cql.OnElement:
+		key := to
+		key.t, key.name = c.Type.Key(), "key("+c.Name+")"
+		if one.element, err = a.compile(r.Element, key); err != nil {
+			return nil, err
+		}
+		to.t, to.name = c.Type.Element(), "value("+c.Name+")"
+	case r.Operator == cql.Contains:
+		to.t, to.name = c.Type.Element(), "value("+c.Name+")"
+	case r.Operator == cql.ContainsKey:
+		to.t, to.name = c.Type.Key(), "key("+c.Name+")"
+	}
+	if r.Operator == cql.In {
+		return one, a.compileIn(one, r, to)
+	}
+	if one.multi {
+		if l, ok := r.Value.(*cql.TupleLiteral); ok && len(l.Elements) != len(columns) {
+			return nil, invalid("Expected %d elements in value tuple, but got %d: %s", len(columns), len(l.Elements), l)
+		}
+	}
+	value, err := a.compile(r.Value, to)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Operator {
+	case cql.Greater, cql.GreaterOrEqual:
+		one.lower, one.lowerInclusive = value, r.Operator == cql.GreaterOrEqual
+	case cql.Less, cql.LessOrEqual:
+		one.upper, one.upperInclusive = value, r.Operator == cql.LessOrEqual
+	default:
+		one.value = value
+	}
+	return one, nil
+}
+
+func (a *terms) compileIn(one *restriction, r *cql.Relation, to receiver) error {
+	list, ok := r.Value.(*cql.TupleLiteral)
+	if !ok {
+		to.name, to.t = "in("+strings.Trim(to.name, "()")+")", row.ListOf(to.t)
+		var err error
+		one.value, err = a.compile(r.Value, to)
+		return err
+	}
+	for _, e := range list.Elements {
+		if l, ok := e.(*cql.TupleLiteral); ok && one.multi && len(l.Elements) != len(one.columns) {
+			return invalid("Expected %d elements in value tuple, but got %d: %s", len(one.columns), len(l.Elements), l)
+		}
+		t, err := a.compile(e, to)
+		if err != nil {
+			return err
+		}
+		one.list = append(one.list, t)
+	}
+	return nil
+}
+
+// addToken compiles a relation on token().
+func (w *where) addToken(a *terms, r *cql.Relation) error {
+	var names []string
+	for _, name := range r.Columns {
+		c := w.table.Column(name)
+		if c == nil {
+			return w.table.undefined(name)
+		}
+		if c.Kind != PartitionKey {
+			return invalid("The token() function must contains only partition key components")
+		}
+		names = append(names, name)
+	}
+	if len(names) != len(w.table.Partition) {
+		return invalid("The token() function must be applied to all partition key components or none of them")
+	}
+	var order []string
+	for i, c := range w.table.Partition {
+		if order = append(order, cql.Quote(c.Name)); c.Name != names[i] {
+			for _, c := range w.table.Partition[i+1:] {
+				order = append(order, cql.Quote(c.Name))
+			}
+			return invalid("The token function arguments must be in the partition key order: %s", strings.Join(order, ", "))
+		}
+	}
+	value, err := a.compile(r.Value, w.table.receiver(native(row.KindBigInt), "partition key token"))
+	if err != nil {
+		return err
+	}
+	if w.token == nil {
+		w.token = &tokens{}
+	}
+	twice := func(which string) error {
+		return invalid("More than one restriction was found for the %s bound on %s", which, strings.Join(order, ", "))
+	}
+	switch r.Operator {
+	case cql.Equal:
+		if *w.token != (tokens{}) {
+			return invalid("%s cannot be restricted by more than one relation if it includes an Equal", strings.Join(order, ", "))
+		}
+		w.token.equal = value
+	case cql.Greater, cql.GreaterOrEqual:
+		if w.token.lower != nil {
+			return twice("start")
+		}
+		w.token.lower, w.token.lowerInclusive = value, r.Operator == cql.GreaterOrEqual
+	case cql.Less, cql.LessOrEqual:
+		if w.token.upper != nil {
+			return twice("end")
+		}
+		w.token.upper, w.token.upperInclusive = value, r.Operator == cql.LessOrEqual
+	default:
+		return invalid("%s cannot be used with the token function", r.Operator)
+	}
+	return nil
+}
+
+// finish decides which relations narrow the read, and which are filters.
+func (w *where) finish(filtering, staticOnly bool) error {
+	if err := w.finishPartition(filtering, !slices.Contains(w.partition, nil)); err != nil {
+		return err
+	}
+	if err := w.finishClustering(filtering, staticOnly); err != nil {
+		return err
+	}
+	if len(w.others) > 0 && !filtering {
+		return &Error{Text: needsFiltering}
+	}
+	w.filters = append(w.filters, w.others...)
+	return nil
+}
+
+func (w *where) finishPartition(filtering, keyed bool) error {
+	some := slices.ContainsFunc(w.partition, func(r *restriction) bool { return r != nil })
+	if w.token != nil {
+		if some {
+			for i, r := range w.partition {
+				if r != nil {
+					w.filters = append(w.filters, r)
+					w.partition[i] = nil
+				}
+			}
+			if !filtering {
+				return invalid("Columns \"%s\" cannot be restricted by both a normal relation and a token relation", w.table.Partition[0].Name)
+			}
+		}
+		return nil
+	}
+	narrow := keyed
+	for _, r := range w.partition {
+		if r != nil && !r.equal() && !r.in() {
+			narrow = false
+			if !filtering {
+				if r.contains() {
+					return &Error{Text: needsFiltering}
+				}
+				return invalid("Only EQ and IN relation are supported on the partition key (unless you use the token() function)")
+			}
+		}
+	}
+	if narrow || !some {
+		return nil
+	}
+	for i, r := range w.partition {
+		if r == nil {
+			continue
+		}
+		w.filters = append(w.filters, r)
+		w.partition[i] = nil
+	}
+	if !filtering {
+		return &Error{Text: needsFiltering}
+	}
+	return nil
+}
+
+func (w *where) finishClustering(filtering, staticOnly bool) error {
+	some := slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil })
+	if some && staticOnly {
+		return invalid("Cannot restrict clustering columns when selecting only static columns")
+	}
+	position, narrowing := 0, true
+	var filters []*restriction
+	for i, r := range w.clustering {
+		if r == nil {
+			continue
+		}
+		switch {
+		case narrowing && i == position && (r.equal() || r.in()):
+			position += len(r.columns)
+			w.prefix = position
+			continue
+		case narrowing && i == position && r.slice():
+			w.slicing, narrowing = r, false
+			continue
+		}
+		narrowing = false
+		if !filtering {
+			if r.contains() {
+				return invalid("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+			}
+			gap := w.table.Clustering[position]
+			if w.slicing == nil {
+				return invalid("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", r.columns[0].Name, gap.Name)
+			}
+		}
+		filters = append(filters, r)
+	}
+	w.filters = append(w.filters, filters...)
+	for _, r := range filters {
+		w.clustering[r.columns[0].Position] = nil
+	}
+	return nil
+}

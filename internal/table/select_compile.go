@@ -1,0 +1,305 @@
+package table
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// compileSelect compiles a SELECT of a table. The order of the checks is that of Apache
+// Cassandra 4.1.
+func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
+	q := &query{table: t, json: s.JSON, distinct: s.Distinct}
+	selected := &selecting{table: t, terms: a}
+	if err := checkColumns(t, s.Selectors); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.where, err = a.restrict(t, s.Where, s.AllowFiltering, onlyStatic(t, s)); err != nil {
+		return nil, err
+	}
+	order, err := orderColumns(t, s.OrderBy)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.selectColumns(selected, s); err != nil {
+		return nil, err
+	}
+	q.aggregates = slices.ContainsFunc(q.expressions, expression.aggregates)
+	if s.Distinct {
+		if s.PerPartitionLimit != nil {
+			return nil, invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
+		}
+		if err := q.checkDistinct(); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.groupBy(s); err != nil {
+		return nil, err
+	}
+	if q.aggregates && len(q.group) == 0 && s.PerPartitionLimit != nil {
+		return nil, invalid("PER PARTITION LIMIT is not allowed with aggregate queries.")
+	}
+	if len(order) > 0 {
+		if err := q.orderBy(s, order); err != nil {
+			return nil, err
+		}
+	}
+	if s.PerPartitionLimit != nil {
+		if q.perKey, err = a.compile(s.PerPartitionLimit, t.receiver(native(row.KindInt), "[per_partition_limit]")); err != nil {
+			return nil, err
+		}
+	}
+	if s.Limit != nil {
+		if q.limit, err = a.compile(s.Limit, t.receiver(native(row.KindInt), "[limit]")); err != nil {
+			return nil, err
+		}
+	}
+	q.prepareReads()
+	return q, nil
+}
+
+// checkColumns refuses selected columns that do not exist, before anything else.
+func checkColumns(t *Table, selectors []cql.Selector) error {
+	for _, s := range selectors {
+		switch e := s.Expr.(type) {
+		case *cql.Column:
+			if t.Column(e.Name) == nil {
+				return t.undefined(e.Name)
+			}
+		case *cql.WriteTime:
+			if t.Column(e.Column) == nil {
+				return t.undefined(e.Column)
+			}
+		}
+	}
+	return nil
+}
+
+// onlyStatic says whether a statement selects static columns and nothing of the rows.
+func onlyStatic(t *Table, s *cql.Select) bool {
+	static := false
+	for _, one := range s.Selectors {
+		e, ok := one.Expr.(*cql.Column)
+		if !ok {
+			return false
+		}
+		switch c := t.Column(e.Name); c.Kind {
+		case Static:
+			static = true
+		case PartitionKey:
+		case Clustering, Regular:
+			return false
+		}
+	}
+	return static
+}
+
+// selectColumns compiles what is selected.
+func (q *query) selectColumns(selected *selecting, s *cql.Select) error {
+	t := q.table
+	if len(s.Selectors) == 0 {
+		for _, c := range t.all() {
+			q.expressions = append(q.expressions, &columnExpr{c})
+			q.columns = append(q.columns, ResultColumn{c.Name, c.Type})
+		}
+	}
+	for _, one := range s.Selectors {
+		e, err := selected.compile(one.Expr, nil)
+		if err != nil {
+			return err
+		}
+		name := one.Alias
+		if name == "" {
+			name = e.String()
+			if c, ok := e.(*columnExpr); ok {
+				name = c.column.Name
+			}
+		}
+		q.expressions = append(q.expressions, e)
+		q.columns = append(q.columns, ResultColumn{name, e.exactType()})
+	}
+	return nil
+}
+
+// checkDistinct checks the columns of SELECT DISTINCT.
+func (q *query) checkDistinct() error {
+	w := q.where
+	restricted := slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil })
+	for _, f := range w.filters {
+		for _, c := range f.columns {
+			restricted = restricted || c.Kind == Clustering || c.Kind == Regular
+		}
+	}
+	if restricted {
+		return invalid("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	}
+	requested := map[*Column]bool{}
+	var wrong *Column
+	for _, e := range q.expressions {
+		e.reads(func(c *Column, _ bool) {
+			if requested[c] = true; wrong == nil && c.Kind != PartitionKey && c.Kind != Static {
+				wrong = c
+			}
+		})
+	}
+	if wrong != nil {
+		return invalid("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", cql.Quote(wrong.Name))
+	}
+	if w.keyed() {
+		return nil
+	}
+	for _, c := range q.table.Partition {
+		if !requested[c] {
+			return invalid("SELECT DISTINCT queries must request all the partition key columns (missing %s)", cql.Quote(c.Name))
+		}
+	}
+	return nil
+}
+
+// groupBy compiles GROUP BY: the key columns in their order; those that = fixes may be
+// left out.
+func (q *query) groupBy(s *cql.Select) error {
+	if len(s.GroupBy) == 0 {
+		return nil
+	}
+	keys := slices.Concat(q.table.Partition, q.table.Clustering)
+	at, clustering := 0, 0
+	const order = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
+	for _, e := range s.GroupBy {
+		named, ok := e.(*cql.Column)
+		if !ok {
+			return invalid("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", e)
+		}
+		c := q.table.Column(named.Name)
+		if c == nil {
+			return q.table.undefined(named.Name)
+		}
+		if c.Kind != PartitionKey && c.Kind != Clustering {
+			return invalid("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", cql.Quote(c.Name))
+		}
+		for found := false; !found; at++ {
+			if at == len(keys) {
+				return invalid(order)
+			}
+			if keys[at].Kind == Clustering {
+				clustering++
+			}
+			if found = keys[at] == c; !found && !q.where.fixed(keys[at]) {
+				return invalid(order)
+			}
+		}
+	}
+	if at < len(keys) && keys[at].Kind == PartitionKey {
+		return invalid("Group by is not supported on only a part of the partition key")
+	}
+	if clustering > 0 && s.Distinct {
+		return invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
+	}
+	q.group = keys[:at]
+	return nil
+}
+
+// fixed says whether = restricts a column of the key.
+func (w *where) fixed(c *Column) bool {
+	list := w.partition
+	if c.Kind == Clustering {
+		list = w.clustering
+	}
+	for _, r := range list {
+		if r != nil && r.equal() && slices.Contains(r.columns, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// orderColumns finds the columns of ORDER BY; of a repeated one the last direction
+// counts.
+func orderColumns(t *Table, list []cql.Ordering) (columns []*Column, err error) {
+	for _, o := range list {
+		c := t.Column(o.Column)
+		if c == nil {
+			return nil, t.undefined(o.Column)
+		}
+		if c.Kind != Clustering {
+			return nil, invalid("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", cql.Quote(c.Name))
+		}
+		if !slices.Contains(columns, c) {
+			columns = append(columns, c)
+		}
+	}
+	return columns, nil
+}
+
+// orderBy compiles ORDER BY: the clustering order, or its reverse.
+func (q *query) orderBy(s *cql.Select, columns []*Column) error {
+	if !q.where.keyed() {
+		return invalid("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
+	}
+	descending := map[string]bool{}
+	for _, o := range s.OrderBy {
+		descending[o.Column] = o.Descending
+	}
+	at, first := 0, true
+	for _, c := range columns {
+		for ; at < c.Position; at++ {
+			if !q.where.fixed(q.table.Clustering[at]) {
+				return invalid("Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY")
+			}
+		}
+		if at != c.Position {
+			return invalid("Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY")
+		}
+		at++
+		reverse := descending[c.Name] != c.Descending
+		if !first && reverse != q.reverse {
+			return invalid("Unsupported order by relation")
+		}
+		q.reverse, first = reverse, false
+	}
+	if slices.ContainsFunc(q.where.partition, (*restriction).in) && !q.aggregates && len(q.group) == 0 {
+		q.ordered = at
+	}
+	return nil
+}
+
+// resultColumns returns the columns of the result.
+func (q *query) resultColumns() []ResultColumn {
+	if q.json {
+		return []ResultColumn{{"[json]", native(row.KindText)}}
+	}
+	return q.columns
+}
+
+// checkPaging refuses pages of rows that have to be sorted as a whole.
+func (q *query) checkPaging(size int) error {
+	if q.ordered > 0 && size > 0 {
+		return invalid("Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
+	}
+	return nil
+}
+
+// warning returns what a client is warned of, empty for nothing.
+func (q *query) warning() string {
+	switch {
+	case !q.aggregates || len(q.group) > 0:
+	case !q.where.keyed():
+		return "Aggregation query used without partition key"
+	case slices.ContainsFunc(q.where.partition, (*restriction).in):
+		return "Aggregation query used on multiple partition keys (IN restriction)"
+	}
+	return ""
+}
+
+// all returns the columns in the order of SELECT *.
+func (t *Table) all() []*Column { return slices.Concat(t.Partition, t.Clustering, t.Static, t.Regular) }
+
+// compareKeys orders routing keys by token, then by their bytes.
+func compareKeys(a, b string) int {
+	return cmp.Or(cmp.Compare(partitionkey.Token([]byte(a)), partitionkey.Token([]byte(b))), strings.Compare(a, b))
+}
