@@ -1,0 +1,352 @@
+package table
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+func (d *definer) createIndex(e *cql.CreateIndex) (Change, error) {
+	name := e.Table
+	k, err := d.keyspaceOf(&name, false)
+	if err != nil {
+		return Change{}, err
+	}
+	t := k.Table(name.Name)
+	if t == nil {
+		return Change{}, invalid("Table '%s' doesn't exist", name.Name)
+	}
+	if e.Name.Name != "" && k.indexed(e.Name.Name) != nil {
+		if e.IfNotExists {
+			return d.unchanged(), nil
+		}
+		return Change{}, invalid("Index '%s' already exists", e.Name.Name)
+	}
+	switch {
+	case e.Custom && e.Class == "":
+		return Change{}, invalid("CUSTOM index requires specifiying the index class")
+	case !e.Custom && e.Class != "":
+		return Change{}, invalid("Cannot specify index class for a non-CUSTOM index")
+	case !e.Custom && len(e.Properties) > 0:
+		return Change{}, invalid("Cannot specify options for a non-CUSTOM index")
+	case t.Counter():
+		return Change{}, invalid("Secondary indexes on counter tables aren't supported")
+	case t.View != nil:
+		return Change{}, invalid("Secondary indexes on materialized views aren't supported")
+	case len(e.Targets) == 0 && !e.Custom:
+		return Change{}, invalid("Only CUSTOM indexes can be created without specifying a target column")
+	case len(e.Targets) > 1 && !e.Custom:
+		return Change{}, invalid("Only CUSTOM indexes support multiple columns")
+	case e.Custom:
+		return Change{}, invalid("Unable to find custom indexer class '%s'", e.Class)
+	}
+	index := Index{Name: e.Name.Name}
+	target := e.Targets[0]
+	if index.Column, index.Target, err = indexTarget(t, target); err != nil {
+		return Change{}, err
+	}
+	if index.Name == "" {
+		index.Name = k.indexName(t.Name + "_" + target.Column + "_idx")
+	} else if !validName(index.Name) {
+		return Change{}, config("Illegal index name %s", index.Name)
+	}
+	for _, other := range t.Indexes {
+		if other.Target == index.Target {
+			if e.IfNotExists {
+				return d.unchanged(), nil
+			}
+			return Change{}, invalid("Index %s is a duplicate of existing index %s", index.Name, other.Name)
+		}
+	}
+	changed := *t
+	changed.Indexes = append(slices.Clone(t.Indexes), index)
+	slices.SortFunc(changed.Indexes, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
+	return d.changed(Updated, "TABLE", k.withTable(&changed), t.Name), nil
+}
+
+// indexTarget checks what an index covers.
+func indexTarget(t *Table, e cql.IndexTarget) (column, target string, err error) {
+	c := t.Column(e.Column)
+	if c == nil {
+		return "", "", t.undefined(e.Column)
+	}
+	name, collection := cql.Quote(c.Name), c.Type.Collection()
+	kinds := [...]string{cql.IndexColumn: "values", cql.IndexValues: "values", cql.IndexKeys: "keys", cql.IndexEntries: "entries", cql.IndexFull: "full"}
+	kind := kinds[e.Kind]
+	if c.Type.References(row.KindDuration) {
+		switch {
+		case collection:
+			return "", "", invalid("Secondary indexes are not supported on collections containing durations")
+		case c.Type.Kind == row.KindTuple:
+			return "", "", invalid("Secondary indexes are not supported on tuples containing durations")
+		case c.Type.Kind == row.KindUDT:
+			return "", "", invalid("Secondary indexes are not supported on UDTs containing durations")
+		}
+		return "", "", invalid("Secondary indexes are not supported on duration columns")
+	}
+	switch {
+	case c.Kind == PartitionKey && len(t.Partition) == 1:
+		return "", "", invalid("Cannot create secondary index on the only partition key column %s", name)
+	case e.Kind == cql.IndexFull && !(collection && c.Type.Frozen):
+		return "", "", invalid("full() indexes can only be created on frozen collections")
+	case !collection && e.Kind != cql.IndexColumn && e.Kind != cql.IndexValues:
+		return "", "", invalid("Cannot create %s() index on %s. Non-collection columns only support simple indexes", kind, name)
+	case !collection && c.Type.Multicell():
+		return "", "", invalid("Cannot create index on non-frozen UDT column %s", name)
+	case !collection:
+		return c.Name, name, nil
+	case c.Type.Frozen && e.Kind != cql.IndexFull:
+		return "", "", invalid("Cannot create %s() index on frozen column %s. Frozen collections are immutable and must be fully indexed by using the 'full(%s)' modifier", kind, name, name)
+	case (e.Kind == cql.IndexKeys || e.Kind == cql.IndexEntries) && c.Type.Kind != row.KindMap:
+		return "", "", invalid("Cannot create index on %s of column %s with non-map type", kind, name)
+	}
+	return c.Name, kind + "(" + name + ")", nil
+}
+
+// indexed returns the table that has an index.
+func (k *Keyspace) indexed(index string) *Table {
+	for _, t := range k.Tables {
+		if slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Name == index }) {
+			return t
+		}
+	}
+	return nil
+}
+
+// indexName returns a name for an index that has none in its statement.
+func (k *Keyspace) indexName(base string) string {
+	base = strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' {
+			return r
+		}
+		return -1
+	}, base)
+	name := base
+	for i := 1; k.indexed(name) != nil; i++ {
+		name = base + "_" + strconv.Itoa(i)
+	}
+	return name
+}
+
+func (d *definer) dropIndex(e *cql.DropIndex) (Change, error) {
+	name := e.Index
+	k, err := d.keyspaceOf(&name, true)
+	if err != nil {
+		return Change{}, err
+	}
+	var t *Table
+	if k != nil {
+		t = k.indexed(name.Name)
+	}
+	if t == nil {
+		if e.IfExists {
+			return d.unchanged(), nil
+		}
+		return Change{}, invalid("Index '%s.%s' doesn't exist'", name.Keyspace, name.Name)
+	}
+	changed := *t
+	changed.Indexes = slices.DeleteFunc(slices.Clone(t.Indexes), func(i Index) bool { return i.Name == name.Name })
+	return d.changed(Updated, "TABLE", k.withTable(&changed), t.Name), nil
+}
+
+func (d *definer) createView(e *cql.CreateView) (Change, error) {
+	name, base := e.View, e.Base
+	k, err := d.keyspaceOf(&name, false)
+	if err != nil {
+		return Change{}, err
+	}
+	if base = d.qualify(base); base.Keyspace != name.Keyspace {
+		return Change{}, invalid("Cannot create a materialized view on a table in a different keyspace")
+	}
+	if k.Table(name.Name) != nil {
+		if e.IfNotExists {
+			return d.unchanged(), nil
+		}
+		return Change{}, existing(name)
+	}
+	t := k.Table(base.Name)
+	switch {
+	case t == nil:
+		return Change{}, invalid("Base table '%s' doesn't exist", base.Name)
+	case t.Counter():
+		return Change{}, invalid("Materialized views are not supported on counter tables")
+	case t.View != nil:
+		return Change{}, invalid("Materialized views cannot be created against other materialized views")
+	case t.Options.GCGraceSeconds == 0:
+		return Change{}, invalid("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0, since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.", name.Name, t.Name)
+	}
+	v := &Table{Keyspace: k.Name, Name: name.Name, View: &View{Base: t.Name, BaseID: t.ID, AllColumns: len(e.Selectors) == 0, Where: cql.FormatWhere(e.Where)}}
+	columns, err := viewColumns(e, t)
+	if err != nil {
+		return Change{}, err
+	}
+	if err := order(columns, e.Order, name.Name); err != nil {
+		return Change{}, err
+	}
+	if v.Options, err = DefaultOptions().apply(e.Properties, false); err != nil {
+		return Change{}, err
+	}
+	if v.Options.DefaultTTL > 0 {
+		return Change{}, invalid("Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the same time than the corresponding data in the parent table.")
+	}
+	if !validName(name.Name) {
+		return Change{}, config("%s.%s: Table name must not be empty, more than 48 characters long, or contain non-alphanumeric-underscore characters (got \"%s\")", k.Name, name.Name, name.Name)
+	}
+	v.ID = d.env.NewID()
+	return d.changed(Created, "TABLE", k.withTable(v.withColumns(columns)), name.Name), nil
+}
+
+// viewColumns makes the columns of a view. They have the ids of the base table.
+func viewColumns(e *cql.CreateView, base *Table) (all []*Column, err error) {
+	selected := map[string]bool{}
+	for _, s := range e.Selectors {
+		c, ok := s.Expr.(*cql.Column)
+		if !ok {
+			return nil, invalid("Can only select columns by name when defining a materialized view (got %s)", s.Expr)
+		}
+		if s.Alias != "" {
+			return nil, invalid("Cannot use aliases when defining a materialized view (got %s AS %s)", s.Expr, s.Alias)
+		}
+		column := base.Column(c.Name)
+		switch {
+		case column == nil:
+			return nil, base.undefined(c.Name)
+		case column.Kind == Static:
+			return nil, invalid("Cannot include static column '%s' in materialized view '%s'", c.Name, e.View.Name)
+		}
+		selected[c.Name] = true
+	}
+	if len(e.Selectors) == 0 {
+		for _, c := range base.all() {
+			if c.Kind == Static {
+				return nil, invalid("Unable to include static column '%s' which would be included by Materialized View SELECT * statement", c.Name)
+			}
+			selected[c.Name] = true
+		}
+	}
+	inKey := map[string]bool{}
+	var regular []string
+	add := func(names []string, kind ColumnKind) error {
+		for i, name := range names {
+			c := base.Column(name)
+			switch {
+			case c == nil:
+				return invalid("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name, e.View.Name)
+			case inKey[name]:
+				return invalid("Duplicate column '%s' in PRIMARY KEY clause for materialized view '%s'", name, e.View.Name)
+			case c.Kind == Static:
+				return invalid("Cannot include static column '%s' in PRIMARY KEY for materialized view '%s'", name, e.View.Name)
+			case c.Kind == Regular:
+				regular = append(regular, cql.Quote(name))
+			}
+			if err := keyType(c); err != nil {
+				return err
+			}
+			inKey[name] = true
+			column := *c
+			column.Kind, column.Position, column.Descending = kind, i, false
+			all = append(all, &column)
+		}
+		return nil
+	}
+	if err := add(e.Key.Partition, PartitionKey); err != nil {
+		return nil, err
+	}
+	if err := add(e.Key.Clustering, Clustering); err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, c := range slices.Concat(base.Partition, base.Clustering) {
+		if !inKey[c.Name] {
+			missing = append(missing, cql.Quote(c.Name))
+		}
+	}
+	if len(missing) > 0 {
+		return nil, invalid("Cannot create materialized view '%s' without primary key columns %s from base table '%s'", e.View.Name, strings.Join(missing, ", "), base.Name)
+	}
+	if len(regular) > 1 {
+		return nil, invalid("Cannot include more than one non-primary key column in materialized view primary key (got %s)", strings.Join(regular, ", "))
+	}
+	err = viewRest(e, base, &all, selected, inKey)
+	return all, err
+}
+
+// viewRest checks the relations of a view, and appends its other columns.
+func viewRest(e *cql.CreateView, base *Table, all *[]*Column, selected, inKey map[string]bool) error {
+	restricted := map[string]bool{}
+	for i := range e.Where {
+		r := &e.Where[i]
+		for _, name := range r.Columns {
+			c := base.Column(name)
+			if c == nil {
+				return base.undefined(name)
+			}
+			if c.Kind == Regular && r.Operator != cql.IsNotNull {
+				return invalid("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted illegally)", cql.Quote(name))
+			}
+			restricted[name] = true
+		}
+		if marks(r.Value) {
+			return invalid("Cannot use bind variables in materialized view definition")
+		}
+	}
+	var open []string
+	for _, c := range *all {
+		if !restricted[c.Name] {
+			open = append(open, cql.Quote(c.Name))
+		}
+	}
+	if len(open) > 0 {
+		return invalid("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise", strings.Join(open, ", "))
+	}
+	for _, c := range base.Regular {
+		if selected[c.Name] && !inKey[c.Name] {
+			*all = append(*all, c)
+		}
+	}
+	return nil
+}
+
+func (d *definer) viewOf(n *cql.Name, missing bool) (*Keyspace, *Table, error) {
+	k, err := d.keyspaceOf(n, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	if k != nil {
+		if t := k.Table(n.Name); t != nil && t.View != nil {
+			return k, t, nil
+		}
+	}
+	if missing {
+		return nil, nil, nil
+	}
+	return nil, nil, invalid("Materialized view '%s.%s' doesn't exist", n.Keyspace, n.Name)
+}
+
+func (d *definer) alterView(e *cql.AlterView) (Change, error) {
+	name := e.View
+	k, t, err := d.viewOf(&name, e.IfExists)
+	if err != nil || t == nil {
+		return d.unchanged(), err
+	}
+	changed := *t
+	if changed.Options, err = t.Options.apply(e.Properties, true); err != nil {
+		return Change{}, err
+	}
+	if changed.Options.DefaultTTL > 0 {
+		return Change{}, invalid("Cannot set or alter default_time_to_live for a materialized view. Data in a materialized view always expire at the same time than the corresponding data in the parent table.")
+	}
+	return d.changed(Updated, "TABLE", k.withTable(&changed), t.Name), nil
+}
+
+func (d *definer) dropView(e *cql.DropView) (Change, error) {
+	name := e.View
+	k, t, err := d.viewOf(&name, e.IfExists)
+	if err != nil || t == nil {
+		return d.unchanged(), err
+	}
+	return d.changed(Dropped, "TABLE", k.withoutTable(t.Name), t.Name), nil
+}
