@@ -2,6 +2,8 @@ package query
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/value"
 )
@@ -22,6 +24,72 @@ func (b box) find(place string) int {
 		}
 	}
 	return -1
+}
+
+// Beginnings of the names of cells that say something else about a place.
+const (
+	supposed = "~" // see reach.suppose
+	iterated = "!" // an input iterates over its elements
+)
+
+// refutes reports whether a supposition excludes the values of a place.
+func (b box) refutes(place string, values domain) bool {
+	for i := range b {
+		if rest, ok := strings.CutPrefix(b[i].place, supposed); ok && rest == place {
+			return values.meet(b[i].values).empty()
+		}
+	}
+	return false
+}
+
+// composed reports whether d is a list of arrays and objects.
+func (d domain) composed() bool { return d.parts != nil && d.kinds&^(mayArray|mayObject) == 0 }
+
+// insideParts restricts the values of a place by those of the array or object that it is
+// in, if these are listed.
+func (b box) insideParts(place string, values domain) domain {
+	for i := range b {
+		if !b[i].values.composed() {
+			continue
+		}
+		if inside, ok := partsAt(b[i].values.parts, b[i].place, place); ok {
+			values = values.meet(inside)
+		}
+	}
+	return values
+}
+
+// restrictParts restricts the places inside a place whose values are listed, and reports
+// whether that is possible.
+func (b box) restrictParts(place string, values domain) bool {
+	if !values.composed() {
+		return true
+	}
+	for i := range b {
+		if inside, ok := partsAt(values.parts, place, b[i].place); ok {
+			if b[i].values = b[i].values.meet(inside); b[i].values.empty() {
+				return false
+			}
+		}
+	}
+	return b.find(iterated+place) < 0 || slices.ContainsFunc(values.parts, func(v value.Value) bool { return v.Len() > 0 })
+}
+
+// partsAt returns the values of a place directly inside another one with these values.
+func partsAt(parts []value.Value, outer, place string) (domain, bool) {
+	rest, ok := strings.CutPrefix(place, outer)
+	if !ok || len(rest) == 0 || rest[0] != '/' {
+		return domain{}, false
+	}
+	size, name, _ := strings.Cut(rest[1:], ":")
+	if n, err := strconv.Atoi(size); err != nil || n != len(name) {
+		return domain{}, false
+	}
+	values := make([]value.Value, len(parts))
+	for i, v := range parts {
+		values[i] = v.Get(name)
+	}
+	return just(values...), true
 }
 
 func (r *reach) copied(in []box) []box {

@@ -85,6 +85,20 @@ func (s *scope) scopeOf(q *sql.Select) *scope {
 	return nil
 }
 
+// before returns the scope in which an input is looked up. If the input has the name of
+// its own collection, as in FROM c inside a query over c, that is without its name.
+func (s *scope) before(i int) *scope {
+	in := &s.query.From.Inputs[i]
+	if rootName(in.Collection) != in.Name() {
+		return s
+	}
+	earlier := &scope{outer: s.outer, query: s.query, root: s.root, owner: s.owner}
+	for j := range i {
+		earlier.define(s.query.From.Inputs[j].Name(), alias{input: j})
+	}
+	return earlier
+}
+
 // container returns a scope whose only name is that of the container.
 func (s *scope) container(name string) *scope {
 	whole := &sql.Select{From: &sql.From{Inputs: []sql.Input{{Collection: &sql.Ident{Name: name}}}}}

@@ -93,6 +93,10 @@ func TestSignatures(t *testing.T) {
 				args[i] = odd[r.IntN(len(odd))]
 				possible = possible && (i >= len(s.args) || kindsOf(args[i])&s.args[i] != 0)
 			}
+			if k := further[name]; k != 0 && f.max != len(args) && r.IntN(2) == 0 {
+				args = append(args, odd[r.IntN(len(odd))])
+				possible = possible && kindsOf(args[len(args)-1])&k != 0
+			}
 			e.err = nil
 			if v := f.run(e, args); kindsOf(v)&s.result == 0 || !possible && v.IsDefined() {
 				t.Fatalf("seed %d: %s of %s is %s", seed, name, argumentText(args), v.JSON())

@@ -271,6 +271,9 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 		return mayAny
 	}
 	if kind, ok := aggregateKind(x); ok {
+		if (kind == Min || kind == Max) && !n.s.root {
+			return mayAny
+		}
 		return totals[kind]
 	}
 	may := func(i int, want kinds) bool { return i >= len(x.Args) || r.kinds(n.at(x.Args[i]))&want != 0 }
@@ -282,7 +285,7 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 			}
 		}
 		return mayBool | mayMiss
-	case "VectorDistance":
+	case "VectorDistance", "_VectorScore":
 		if !may(0, mayArray) || !may(1, mayArray) {
 			return mayMiss
 		}
@@ -349,7 +352,7 @@ var signatures = makeSignatures(map[string]string{
 	"b a":   "ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY",
 	"a o":   "ObjectToArray",
 	"n o":   "DOCUMENTID",
-	"n s":   "DateTimeToTicks DateTimeToTimestamp DAY MONTH StringToNumber YEAR _FullTextWordCount",
+	"n s":   "DateTimeToTicks DateTimeToTimestamp DAY LENGTH MONTH StringToNumber YEAR _FullTextWordCount",
 	"n ss":  "DateTimePart INDEX_OF LASTINDEXOF",
 	"n sss": "DateTimeDiff",
 	"s s":   "LOWER LTRIM REVERSE RTRIM TRIM UPPER",
@@ -361,17 +364,23 @@ var signatures = makeSignatures(map[string]string{
 	"s n":   "TicksToDateTime TimestampToDateTime",
 	"s nnn": "DateTimeFromParts",
 	"s ?":   "ToString",
-	"b s":   "StringToBoolean CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS",
-	"b ss":  "CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
+	"b s":   "StringToBoolean",
+	"b ss":  "CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
 	"a s":   "StringToArray",
 	"a ss":  "StringSplit REGEXEXTRACTALL",
 	"? s":   "StringToNull",
 	"? n":   "CHOOSE",
-	"n ?":   "LENGTH ST_AREA",
-	"n oo":  "ST_DISTANCE",
-	"b oo":  "ST_INTERSECTS ST_WITHIN",
+	"n ?":   "ST_AREA ST_DISTANCE",
+	"b ?":   "ST_INTERSECTS ST_WITHIN",
 	"o ?":   "ST_ISVALIDDETAILED StringToObject",
 })
+
+// further are the kinds of the arguments after those of the signature.
+var further = map[string]kinds{
+	"CONCAT": mayString, "ARRAY_CONCAT": mayArray, "LTRIM": mayString, "RTRIM": mayString, "TRIM": mayString,
+	"CONTAINS": mayBool, "ENDSWITH": mayBool, "STARTSWITH": mayBool, "STRINGEQUALS": mayBool,
+	"INDEX_OF": mayNumber, "ROUND": mayNumber, "ARRAY_SLICE": mayNumber, "RegexMatch": mayString,
+}
 
 func makeSignatures(names map[string]string) map[string]signature {
 	all := map[string]signature{}

@@ -134,6 +134,11 @@ func (p pattern) match(e *env, s string) bool {
 	}
 }
 
+// searches reports whether the pattern is a literal anywhere in a text, or at its end.
+func (p pattern) searches() bool {
+	return len(p) > 1 && len(p) < 4 && p[0].kind == partAny && p[1].kind == partLiteral && (len(p) == 2 || p[2].kind == partAny)
+}
+
 // beginsWith reports whether the pattern is a literal prefix and nothing else.
 func (p pattern) beginsWith() bool {
 	return len(p) == 2 && p[0].kind == partLiteral && p[1].kind == partAny

@@ -323,7 +323,7 @@ func documentedDifference(v planVector, text string) string {
 	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined(false):
 		return "the texts of a hybrid search have the values of parameters"
 	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined(true):
-		return "a document that a component with a negative weight has not found counts as the least"
+		return "a negative weight of a component stays, and its order"
 	case strings.HasPrefix(text, "accepted") && v.errors[0].Get("code").Text() == "SC1001" && strings.Contains(strings.ToUpper(v.query), "BETWEEN"):
 		return "BETWEEN next to AND or OR"
 	}
@@ -373,8 +373,7 @@ func (v planVector) declared() map[string]value.Value {
 }
 
 // sameInlined reports whether the plan for a hybrid search is that of the planner with the
-// values of parameters in its texts and, if least is set, with the least score for all
-// documents that a component has not found.
+// values of parameters in its texts and, if least is set, but for negative weights.
 func (v planVector) sameInlined(least bool) bool {
 	p, err := Prepare(v.query, v.params, nil, Options{Functions: anyFunction})
 	if err != nil {
@@ -383,11 +382,43 @@ func (v planVector) sameInlined(least bool) bool {
 	got := withoutDefaults(p.Describe(v.key).Get("hybridSearchQueryInfo"))
 	want := inlined(p, v.plan.Get("hybridSearchQueryInfo"))
 	if least {
-		if want, err = value.ParseString(strings.ReplaceAll(want.JSON(), "?? 1.79769", "?? -1.79769")); err != nil {
-			return false
-		}
+		want = leastScores(got, want)
 	}
 	return value.Equal(got, withoutDefaults(want))
+}
+
+var (
+	greatestScore = regexp.MustCompile(`(\(_(?:VectorScore|FullTextScore)\((?:[^?]*?)\) \?\? )1\.7976900000000001e\+308`)
+	ascendingText = regexp.MustCompile(`(\nORDER BY .*) ASC(\n|$)`)
+)
+
+// leastScores rewrites a plan for a hybrid search with negative weights: the planner turns
+// the order of such a component round, and Decan its weight.
+func leastScores(got, want value.Value) value.Value {
+	weights := slices.Clone(want.Get("componentWeights").Items())
+	components := slices.Clone(want.Get("componentQueryInfos").Items())
+	for i := range components {
+		negative := i < len(weights) && i < got.Get("componentWeights").Len() && got.Get("componentWeights").Index(i).Float() < 0
+		text := greatestScore.ReplaceAllStringFunc(components[i].Get("rewrittenQuery").Text(), func(m string) string {
+			least := "-1.7976900000000001e+308"
+			if strings.HasPrefix(m, "(_FullText") {
+				least = "-1"
+			}
+			return greatestScore.ReplaceAllString(m, "${1}"+least)
+		})
+		if negative {
+			weights[i] = value.Number(-weights[i].Float())
+			text = ascendingText.ReplaceAllStringFunc(text, func(m string) string {
+				if strings.Contains(m, "_FullText") {
+					return strings.Replace(m, " ASC", " DESC", 1)
+				}
+				return strings.Replace(m, " ASC", "", 1)
+			})
+			components[i] = components[i].With("orderBy", textArray([]string{"Descending"}))
+		}
+		components[i] = components[i].With("rewrittenQuery", value.String(text))
+	}
+	return want.With("componentWeights", value.Array(weights)).With("componentQueryInfos", value.Array(components))
 }
 
 // inlined replaces the parameters in the texts of a plan.

@@ -9,8 +9,9 @@ import (
 // must have. It follows expressions as the service's planner does, through inputs,
 // subqueries and conditions. What it does not follow may have any value.
 type reach struct {
-	work  int // the remaining steps; at 0 nothing more is restricted
-	names map[*scope]string
+	work       int // the remaining steps; at 0 nothing more is restricted
+	names      map[*scope]string
+	projecting bool // a value is examined, and not a filter
 }
 
 // reachMax is the number of steps for one query, which bounds the time for long texts.
@@ -70,6 +71,20 @@ func (r *reach) referred(n node) (node, bool) {
 		if v, ok := r.constant(n.at(x.Index)); ok && v.Kind() == value.KindString {
 			return r.member(r.resolve(n.at(x.X)), v.Text())
 		}
+	case *sql.ConditionalExpr:
+		if v, ok := r.constant(n.at(x.Cond)); ok {
+			if truthIn(v) == yes {
+				return n.at(x.Then), true
+			}
+			return n.at(x.Else), true
+		}
+	case *sql.CoalesceExpr:
+		switch k := r.kinds(n.at(x.X)); {
+		case k == mayMiss:
+			return n.at(x.Y), true
+		case k&mayMiss == 0:
+			return n.at(x.X), true
+		}
 	}
 	return n, false
 }
@@ -88,10 +103,8 @@ func (r *reach) input(s *scope, i int) (node, bool) {
 		return row, row.s != nil
 	case i == 0 && s.root:
 		return r.below(s, in.Collection), true
-	case rootName(in.Collection) == in.Name():
-		return node{x: in.Collection, s: s.outer}, s.outer != nil // FROM c in a query over c
 	default:
-		return node{x: in.Collection, s: s}, true
+		return node{x: in.Collection, s: s.before(i)}, true
 	}
 }
 
@@ -129,6 +142,9 @@ func (r *reach) member(of node, name string) (node, bool) {
 		}
 		return of.at(undefinedLiteral), true
 	}
+	if v, ok := r.constant(of); ok {
+		return of.at(&sql.Literal{Value: v.Get(name)}), true
+	}
 	x, ok := of.x.(*sql.ObjectLiteral)
 	if !ok {
 		return node{}, false
@@ -156,7 +172,8 @@ func (r *reach) constant(n node) (value.Value, bool) {
 		a, s := n.s.lookup(x.Name)
 		switch {
 		case s == nil:
-			return numberNames[x.Name], true
+			v, ok := numberNames[x.Name]
+			return v, ok
 		case a.fixed != nil:
 			return *a.fixed, true
 		}
@@ -209,13 +226,49 @@ func (r *reach) restrict(n node, d domain, in []box) []box {
 			have = b[at].values
 		}
 		values := have.meet(d)
-		switch {
-		case values.empty():
+		if values = b.insideParts(place, values); values.empty() || !r.projecting && b.refutes(place, values) || !b.restrictParts(place, values) {
 			continue
-		case at >= 0:
+		}
+		if at >= 0 {
 			b[at].values = values
-		default:
+		} else {
 			b = append(b, cell{place, values})
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// suppose adds that a place has a value of d, for a function whose argument the planner
+// does not follow into the select list.
+func (r *reach) suppose(n node, d domain, in []box) []box {
+	n = r.resolve(n)
+	place, ok := r.place(n)
+	if !ok {
+		return in
+	}
+	in = r.restrict(n, something, in)
+	switch x := n.x.(type) {
+	case *sql.MemberExpr:
+		in = r.suppose(n.at(x.X), domain{kinds: mayObject}, in)
+	case *sql.IndexExpr:
+		in = r.suppose(n.at(x.X), domain{kinds: mayArray}, in)
+	}
+	out := in[:0]
+	for _, b := range in {
+		r.work -= 1 + len(b)/8
+		values := d
+		at := b.find(supposed + place)
+		if at >= 0 {
+			values = d.meet(b[at].values)
+		}
+		if have := b.find(place); values.empty() || !r.projecting && have >= 0 && b[have].values.meet(values).empty() {
+			continue
+		}
+		if at >= 0 {
+			b[at].values = values
+		} else {
+			b = append(b, cell{supposed + place, values})
 		}
 		out = append(out, b)
 	}
@@ -245,8 +298,14 @@ func (r *reach) rows(q *sql.Select, s *scope, top bool, in []box) []box {
 		}
 	}
 	if q.Where != nil {
+		outer := r.projecting
+		r.projecting = false
 		in = r.want(n.at(q.Where), certainly, in)
+		r.projecting = outer
 	}
+	before := r.projecting
+	r.projecting = true
+	defer func() { r.projecting = before }()
 	switch {
 	case !isGrouped(q):
 		if q.Value != nil {
@@ -304,26 +363,60 @@ func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 			return in
 		}
 		in = r.rows(input.Subquery, inner, first && s.root, in)
-		if row := r.resolve(r.rowOf(node{s: s}, input.Subquery)); input.In && row.s != nil && (top || input.Subquery.Where == nil) {
-			list := domain{kinds: mayArray}
-			if _, call := row.x.(*sql.CallExpr); call {
-				list = something // the planner does not follow results of functions here
-			}
-			in = r.want(row, list, in)
+		if row := r.resolve(r.rowOf(node{s: s}, input.Subquery)); input.In && row.s != nil {
+			in = r.want(row, r.listOf(row, input.Subquery, inner, first && s.root), in)
 		}
 		return in
 	}
-	n := node{x: input.Collection, s: s}
-	switch {
-	case i == 0 && s.root:
+	n := node{x: input.Collection, s: s.before(i)}
+	if i == 0 && s.root {
 		n = r.below(s, input.Collection)
-	case rootName(input.Collection) == input.Name():
-		n.s = s.outer
 	}
-	if input.In {
-		return r.want(n, domain{kinds: mayArray}, in)
+	if !input.In {
+		return r.want(n, something, in)
 	}
-	return r.want(n, something, in)
+	in = r.want(n, domain{kinds: mayArray}, in)
+	if place, ok := r.place(r.resolve(n)); ok {
+		for i, b := range in {
+			in[i] = append(b, cell{iterated + place, domain{kinds: mayArray}})
+		}
+	}
+	return in
+}
+
+// listOf returns what the rows of a subquery must be that an input iterates over: arrays.
+// As in the service, results of functions count as arrays, and so do rows that have a
+// condition of their own and no array in them.
+func (r *reach) listOf(row node, q *sql.Select, s *scope, top bool) domain {
+	if _, ok := r.constant(row); !ok {
+		switch x := row.x.(type) {
+		case *sql.CallExpr:
+			return something
+		case *sql.Subquery:
+			if x.Kind == sql.SubqueryExists {
+				return something
+			}
+		}
+	}
+	if !top && r.kinds(row)&mayArray == 0 && (q.Where != nil || r.mayLack(q, s)) {
+		return anything
+	}
+	return domain{kinds: mayArray}
+}
+
+// mayLack reports whether an input of a query can be missing in a document.
+func (r *reach) mayLack(q *sql.Select, s *scope) bool {
+	if q.From == nil {
+		return false
+	}
+	for i := range q.From.Inputs {
+		if in := &q.From.Inputs[i]; in.Subquery == nil && !in.In {
+			if of, ok := r.input(s, i); ok && r.kinds(of)&mayMiss != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // want adds that n has a value of d. It may add less. It owns in, whose boxes it
@@ -426,12 +519,16 @@ func (r *reach) operator(n node, d domain, in []box) []box {
 			}
 			return in
 		}
-		terms := make([]term, len(x.Terms))
-		for i, term := range x.Terms {
+		list := x.Terms
+		if x.Or {
+			list = alternatives(nil, x)
+		}
+		terms := make([]term, len(list))
+		for i, term := range list {
 			terms[i] = func(want kinds, in []box) []box { return r.want(n.at(term), domain{kinds: want}, in) }
 		}
 		if x.Or && want&mayFalse == 0 {
-			terms = r.gathered(n, x.Terms, terms)
+			terms = r.gathered(n, list, terms)
 		}
 		return r.chain(terms, x.Or, want, in)
 	case *sql.BetweenExpr:
@@ -454,6 +551,18 @@ func (r *reach) operator(n node, d domain, in []box) []box {
 		return r.like(n, x, want, in)
 	}
 	return in
+}
+
+// alternatives appends the terms of OR and of those inside it.
+func alternatives(list []sql.Expr, x *sql.LogicalExpr) []sql.Expr {
+	for _, term := range x.Terms {
+		if inner, ok := term.(*sql.LogicalExpr); ok && inner.Or {
+			list = alternatives(list, inner)
+			continue
+		}
+		list = append(list, term)
+	}
+	return list
 }
 
 // term adds that a condition has a result of the given kinds.

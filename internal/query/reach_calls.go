@@ -1,6 +1,8 @@
 package query
 
 import (
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -60,6 +62,9 @@ func (r *reach) like(n node, x *sql.LikeExpr, want kinds, in []box) []box {
 		return nil
 	}
 	text, ok := r.constant(n.at(x.Pattern))
+	if ok && text.Kind() == value.KindString && compileLike(text.Text(), x.Escape).searches() {
+		return r.suppose(n.at(x.X), domain{kinds: mayString}, in)
+	}
 	if !ok || text.Kind() != value.KindString || want&mayBool == mayBool {
 		d := domain{kinds: mayString}
 		return r.want(n.at(x.X), d, r.want(n.at(x.Pattern), d, in))
@@ -79,13 +84,18 @@ func (r *reach) like(n node, x *sql.LikeExpr, want kinds, in []box) []box {
 	return r.want(n.at(x.X), d, in)
 }
 
+// inMin is the number of equalities from which the planner makes IN of them, in which NaN
+// is a value like any other.
+const inMin = 3
+
 // gathered replaces the terms of OR that compare one place with constants by a single
 // term.
 func (r *reach) gathered(n node, list []sql.Expr, terms []term) []term {
 	type set struct {
-		first  int
+		at     []int
 		of     node
 		values []value.Value
+		odd    bool // NaN or an infinity is among the values
 	}
 	sets := map[string]*set{}
 	for i, x := range list {
@@ -97,16 +107,19 @@ func (r *reach) gathered(n node, list []sql.Expr, terms []term) []term {
 		if !ok {
 			continue
 		}
-		if s := sets[place]; s != nil {
-			s.values = append(s.values, v)
-			terms[i] = nil
-			continue
+		s := sets[place]
+		if s == nil {
+			s = &set{of: of}
+			sets[place] = s
 		}
-		sets[place] = &set{first: i, of: of, values: []value.Value{v}}
+		s.at, s.values, s.odd = append(s.at, i), append(s.values, v), s.odd || !v.Finite()
 	}
 	for _, s := range sets {
-		if len(s.values) > 1 {
-			terms[s.first] = func(want kinds, in []box) []box {
+		if len(s.values) >= inMin || len(s.values) > 1 && !s.odd {
+			for _, i := range s.at[1:] {
+				terms[i] = nil
+			}
+			terms[s.at[0]] = func(want kinds, in []box) []box {
 				var d domain
 				if want&mayTrue != 0 {
 					d = just(s.values...)
@@ -129,7 +142,7 @@ func (r *reach) equality(n node, x sql.Expr) (of node, v value.Value, ok bool) {
 		of = n.at(b.Y)
 		v, ok = r.constant(n.at(b.X))
 	}
-	if !ok || !v.Finite() || v.Kind() > value.KindString || !v.IsDefined() {
+	if !ok || v.Kind() > value.KindString || !v.IsDefined() {
 		return of, v, false
 	}
 	of = r.resolve(of)
@@ -226,13 +239,25 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	if x.UDF || f == nil {
 		return in
 	}
-	if kind, ok := aggregateKind(x); ok {
-		return r.value(n, d, unless(totals[kind]&d.kinds == 0, in))
+	if _, ok := aggregateKind(x); ok {
+		return r.value(n, d, unless(r.callKinds(n, x)&d.kinds == 0, in))
 	}
 	if test := typeTests[f.name]; test != 0 {
 		return r.typeTest(n.at(x.Args[0]), f.name, test, d.kinds&mayBool, in)
 	}
 	switch f.name {
+	case "RegexMatch":
+		if found, ok := r.beginsWith(n, x); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool {
+			if d.kinds&mayTrue == 0 {
+				found = outside(found)
+			}
+			return r.want(n.at(x.Args[0]), found, in)
+		}
+		return r.searched(n, x, d, in)
+	case "CONTAINS", "ENDSWITH":
+		return r.searched(n, x, d, in)
+	case "ST_DISTANCE", "ST_WITHIN", "ST_INTERSECTS":
+		return r.spatial(n, x, d, in)
 	case "IIF":
 		return r.conditional(n.at(x.Args[0]), n.at(x.Args[1]), n.at(x.Args[2]), d, in)
 	case "STARTSWITH", "STRINGEQUALS":
@@ -248,9 +273,14 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 		}
 	case "ARRAY_CONTAINS":
 		return r.contains(n, x, d, in)
-	case "FullTextContains", "FullTextContainsAll", "FullTextContainsAny":
+	case "FullTextContainsAll", "FullTextContainsAny":
+		if d.kinds&mayBool == mayBool {
+			return in
+		}
 		return r.arguments(n, x, d, mayBool, textKinds, in)
-	case "VectorDistance":
+	case "FullTextContains":
+		return r.arguments(n, x, d, mayBool, textKinds, in)
+	case "VectorDistance", "_VectorScore":
 		return r.arguments(n, x, d, mayNumber, func(i int) kinds {
 			if i < 2 {
 				return mayArray
@@ -262,12 +292,74 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	if !ok {
 		return unless(r.callKinds(n, x)&d.kinds == 0, in)
 	}
+	if unfollowed[f.name] && d.intervals == nil && s.result&^d.kinds&^mayMiss == 0 {
+		return r.arguments(n, x, d, r.callKinds(n, x), func(int) kinds { return mayExist }, in)
+	}
 	return r.arguments(n, x, d, s.result, func(i int) kinds {
 		if i < len(s.args) {
 			return s.args[i]
 		}
+		if k := further[f.name]; k != 0 {
+			return k
+		}
 		return mayAny
 	}, in)
+}
+
+// plainPattern is a regular expression for texts that begin with a word.
+var plainPattern = regexp.MustCompile(`^\^[A-Za-z0-9 ]+$`)
+
+// beginsWith returns the texts that a regular expression finds, if it is a literal
+// beginning.
+func (r *reach) beginsWith(n node, x *sql.CallExpr) (domain, bool) {
+	v, ok := r.constant(n.at(x.Args[1]))
+	if !ok || len(x.Args) > 2 || v.Kind() != value.KindString || !plainPattern.MatchString(v.Text()) {
+		return domain{}, false
+	}
+	return beginning(v.Text()[1:]), true
+}
+
+// searched adds that a search in a text has a value of d.
+func (r *reach) searched(n node, x *sql.CallExpr, d domain, in []box) []box {
+	if want := d.kinds & mayBool; want == mayBool || d.kinds&mayMiss != 0 || want == 0 {
+		return r.arguments(n, x, d, mayBool, func(i int) kinds {
+			if i < 2 {
+				return mayString
+			}
+			return further[functions[strings.ToUpper(x.Name)].name]
+		}, in)
+	}
+	return r.suppose(n.at(x.Args[0]), domain{kinds: mayString}, r.want(n.at(x.Args[1]), domain{kinds: mayString}, in))
+}
+
+// unfollowed are the functions whose arguments the planner restricts only where it knows
+// more of the result than that it is defined.
+var unfollowed = map[string]bool{
+	"DEGREES": true, "TRUNC": true, "DOCUMENTID": true, "StringToNumber": true, "REPLICATE": true,
+	"StringToBoolean": true, "StringToArray": true, "StringToNull": true, "LENGTH": true,
+}
+
+// spatial adds that a function of shapes has a value of d. A property in a filter must be
+// an object or an array; what it is in is not restricted.
+func (r *reach) spatial(n node, x *sql.CallExpr, d domain, in []box) []box {
+	result := mayBool
+	if len(x.Args) < 2 || isFunction(x, "ST_DISTANCE") {
+		result = mayNumber
+	}
+	nearer := d.kinds == mayTrue || d.kinds == mayNumber && len(d.intervals) == 1 && kindsOf(d.intervals[0].low) == mayNumber && math.IsInf(d.intervals[0].low.Float(), -1)
+	switch {
+	case d.kinds&(result|mayMiss) == 0:
+		return nil
+	case !nearer:
+		return in
+	}
+	for _, arg := range x.Args[:2] {
+		of := r.resolve(n.at(arg))
+		if _, fixed := r.constant(of); !fixed && isPath(of.x) {
+			in = r.restrict(of, domain{kinds: mayArray | mayObject}, in)
+		}
+	}
+	return in
 }
 
 // arguments adds what a call needs to have a value of d: arguments of their kinds. The

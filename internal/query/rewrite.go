@@ -195,7 +195,7 @@ func (r *rewriting) groups(q *sql.Select) {
 	text := *q
 	payload := r.partial(q)
 	r.buffered = slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) })
-	text.Value, text.Items = nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
+	text.Star, text.Value, text.Items = false, nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
 	r.bindCounts(&text)
 	switch {
 	case len(q.GroupBy) > 0:
@@ -234,6 +234,9 @@ func (r *rewriting) partial(q *sql.Select) sql.Expr {
 			return &sql.ArrayLiteral{Items: []sql.Expr{aggregateItem(q.Value.(*sql.CallExpr))}}
 		}
 		return q.Value
+	}
+	if q.Star {
+		return &sql.Ident{Name: inputName(q)}
 	}
 	payload := &sql.ObjectLiteral{}
 	for i, name := range columnNames(q.Items) {
@@ -290,7 +293,7 @@ func keyItems(keys []sql.Expr) sql.Expr {
 // It then sees all rows, in the order of their value if that is the key. The client
 // also applies DISTINCT to rows that are groups.
 func (r *rewriting) ordered(q *sql.Select) {
-	r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
+	r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
 	r.text = orderedText(q)
 	r.bindCounts(r.text)
 	if len(q.GroupBy) > 0 {
