@@ -22,11 +22,12 @@ import (
 //	4  CRC-32C of all that follows, big-endian
 //	8  fingerprint of the query and container, big-endian
 //	1  flags: 1 a position follows, 2 the position has an order key, 4 it stands
-//	   between rows of one document
+//	   between rows of one document, 8 the groups returned so far follow
 //	   Range.Min and Range.Max, each as length (uvarint) and bytes
 //	   number of the position (uvarint), order key as length (uvarint) and bytes
 //	   row of the document (uvarint), with flag 4 alone
 //	   skipped and taken (uvarint)
+//	   groups returned so far, 8 bytes each, big-endian, with flag 8 alone
 //
 // The checksum detects damage, not malice: with a forged token a client reads
 // only what it may query anyway.
@@ -37,6 +38,10 @@ type continuation struct {
 	Position query.Position
 	Skipped  int64 // rows that OFFSET has skipped
 	Taken    int64 // rows that count for LIMIT or TOP
+
+	// Seen names the groups returned so far, as [query.Progress] does. A token without
+	// room for them has none.
+	Seen []uint64
 }
 
 const (
@@ -49,6 +54,7 @@ const (
 	flagStarted = 1
 	flagKey     = 2
 	flagRow     = 4
+	flagSeen    = 8
 )
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
@@ -68,6 +74,9 @@ func (c continuation) String() string {
 	if c.Position.Row > 0 {
 		flags |= flagRow
 	}
+	if len(c.Seen) > 0 {
+		flags |= flagSeen
+	}
 	b = append(b, flags)
 	b = appendBytes(b, string(c.Range.Min))
 	b = appendBytes(b, string(c.Range.Max))
@@ -78,6 +87,13 @@ func (c continuation) String() string {
 	}
 	b = binary.AppendUvarint(b, uint64(c.Skipped))
 	b = binary.AppendUvarint(b, uint64(c.Taken))
+	for _, group := range c.Seen {
+		b = binary.BigEndian.AppendUint64(b, group)
+	}
+	if len(b) > continuationBytesMax && len(c.Seen) > 0 {
+		c.Seen = nil
+		return c.String()
+	}
 	binary.BigEndian.PutUint32(b[1:], crc32.Checksum(b[5:], crcTable))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -126,6 +142,12 @@ func decodeContinuation(token string) (c continuation, ok bool) {
 	}
 	c.Skipped = int64(r.uvarint())
 	c.Taken = int64(r.uvarint())
+	if flags&flagSeen != 0 {
+		for len(r.rest) >= 8 && !r.failed {
+			c.Seen = append(c.Seen, binary.BigEndian.Uint64(r.rest))
+			r.rest = r.rest[8:]
+		}
+	}
 	ok = !r.failed && len(r.rest) == 0 && c.Skipped >= 0 && c.Taken >= 0 && c.Position.Row >= 0 &&
 		!c.Range.Empty() && c.Range.Max.Compare(partitionkey.MaxEPK) <= 0
 	// A position has exactly one token: unknown flags and lengths with padding

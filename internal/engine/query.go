@@ -287,8 +287,13 @@ type stream struct {
 // Without ORDER BY, the first stream is the range with the position: one
 // partition, or its children, in the order of document numbers. The ranges
 // after it follow. With ORDER BY, the position is one in the order of all rows,
-// and every partition is asked again.
+// and every partition is asked again. That applies to groups as first seen too, but
+// their position is one in the order of partitions: the streams of its range are one
+// place in that order.
 func (q *queryPage) streams(c *catalog.Container, plan *query.Plan, s scope, at *continuation) []stream {
+	if plan.FirstSeen() && q.req.Continuation != "" {
+		return q.each(c, plan, divided(tasks(c, s.ranges), at.Range))
+	}
 	if plan.Ordered() || q.req.Continuation == "" {
 		return q.each(c, plan, tasks(c, s.ranges))
 	}
@@ -409,7 +414,13 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 	for i, s := range streams {
 		runs[i] = s.run
 	}
-	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken}
+	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken, Seen: at.Seen}
+	if plan.FirstSeen() && at.Started {
+		if at.Position.Key != nil {
+			return invalidContinuation() // An earlier version returned groups in the order of keys.
+		}
+		from.Stream, from.Streams = whereabouts(streams, at.Range)
+	}
 	merge := plan.Merge(runs, from)
 	merge.Parallel, merge.Trailing = together, e.trailing
 	page, reached, err := merge.Page(ctx, budget)
@@ -431,8 +442,15 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 		Position: reached.Position,
 		Skipped:  reached.Skip,
 		Taken:    reached.Taken,
+		Seen:     reached.Seen,
 	}
-	if !plan.Ordered() {
+	switch {
+	case plan.FirstSeen() && reached.Streams == 0:
+		next.Range = at.Range
+	case plan.FirstSeen():
+		next.Range.Min = streams[reached.Stream].clip.Min
+		next.Range.Max = streams[reached.Stream+reached.Streams-1].clip.Max
+	case !plan.Ordered():
 		next.Range = streams[reached.Stream].clip
 	}
 	out.Continuation = next.String()

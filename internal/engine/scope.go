@@ -189,3 +189,37 @@ func within(ranges []partitionkey.Range, r partitionkey.Range) []partitionkey.Ra
 	}
 	return list
 }
+
+// divided divides tasks at the bounds of a range, which a merge of partitions may have
+// left inside of one.
+func divided(list []task, at partitionkey.Range) []task {
+	var out []task
+	for _, t := range list {
+		for _, bound := range []partitionkey.EPK{at.Min, at.Max} {
+			if t.clip.Min.Compare(bound) < 0 && bound.Compare(t.clip.Max) < 0 {
+				low := t
+				low.clip.Max = bound
+				low.asked = low.clip
+				out = append(out, low)
+				t.clip.Min = bound
+				t.asked = t.clip
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// whereabouts returns the first of the streams in a range, or after it if none is, and
+// how many of them are in it. Streams are in the order of their ranges.
+func whereabouts(streams []stream, at partitionkey.Range) (first, n int) {
+	for _, s := range streams {
+		switch {
+		case s.clip.Max.Compare(at.Min) <= 0:
+			first++
+		case s.clip.Min.Compare(at.Max) < 0:
+			n++
+		}
+	}
+	return first, n
+}

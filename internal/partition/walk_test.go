@@ -301,6 +301,7 @@ func walkNaively(walk query.Walk, documents []plain) []found {
 
 func checkTerms(t *testing.T, s probe, walk query.Walk, label string, want []found) {
 	t.Helper()
+	walk.First = true
 	for c, err := range s.Terms(context.Background(), walk) {
 		if refused(t, s, walk, true, err) {
 			return
@@ -314,6 +315,10 @@ func checkTerms(t *testing.T, s probe, walk query.Walk, label string, want []fou
 		}
 		if c.Count == 0 || int64(n) != c.Count {
 			t.Fatalf("terms of %s: %x counts %d, want %d", label, string(c.Term), c.Count, n)
+		}
+		first := slices.MinFunc(want[:n], func(a, b found) int { return cmp.Compare(a.document.number, b.document.number) })
+		if c.First != first.document.number && walk.After == 0 {
+			t.Fatalf("terms of %s: the first document of %x is %d, want %d (F29)", label, string(c.Term), c.First, first.document.number)
 		}
 		want = want[n:]
 	}

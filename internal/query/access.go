@@ -231,3 +231,17 @@ func indexPath(path value.Path) index.Path {
 	}
 	return p
 }
+
+// namesTerms reports whether an access reads the documents of single terms. Each
+// partition then has few, and asking some partitions first saves nothing.
+func namesTerms(x index.Expr) bool {
+	switch x.Op {
+	case index.Leaf:
+		return x.Span.One
+	case index.And:
+		return slices.ContainsFunc(x.Args, namesTerms)
+	case index.Or:
+		return !slices.ContainsFunc(x.Args, func(arg index.Expr) bool { return !namesTerms(arg) })
+	}
+	return false
+}

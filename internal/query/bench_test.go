@@ -269,7 +269,7 @@ func (s sortedTerms) within(walk Walk, visit func(t index.Term, docs []int) bool
 func (s sortedTerms) Terms(_ context.Context, walk Walk) iter.Seq2[TermCount, error] {
 	return func(yield func(TermCount, error) bool) {
 		s.within(walk, func(t index.Term, docs []int) bool {
-			return yield(TermCount{Term: t, Count: int64(len(docs))}, nil)
+			return yield(TermCount{Term: t, Count: int64(len(docs)), First: s.list[docs[0]].Number}, nil)
 		})
 	}
 }
@@ -324,4 +324,34 @@ func BenchmarkPlan(b *testing.B) {
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)/2])/1e3, "us-p50/plan")
 	b.ReportMetric(float64(times[len(times)*99/100])/1e3, "us-p99/plan")
+}
+
+// BenchmarkGroupPages reads the first page of 100 groups and all pages, of few and of
+// many groups, from the index and from documents.
+func BenchmarkGroupPages(b *testing.B) {
+	docs := indexedDocuments(b, 10_000)
+	for _, c := range []struct{ name, text string }{
+		{"few", `SELECT c.k10, COUNT(1) AS n FROM c GROUP BY c.k10`},
+		{"many", `SELECT c.k1000, COUNT(1) AS n FROM c GROUP BY c.k1000`},
+		{"distinct", `SELECT DISTINCT VALUE c.k1000 FROM c`},
+	} {
+		p := compileWith(b, c.text, docs.ix)
+		for name, src := range map[string]Source{"documents": docs.list, "index": docs} {
+			run := func(ctx context.Context, budget Budget) (Page, error) { return p.Run(ctx, src, budget) }
+			for pages, most := range map[string]int{"first": 1, "all": 1000} {
+				b.Run("query="+c.name+"/from="+name+"/pages="+pages, func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						for n, at, more := 0, (Progress{}), true; more && n < most; n++ {
+							page, next, err := p.Merge([]Stream{run}, at).Page(b.Context(), Budget{MaxItems: 100})
+							if err != nil {
+								b.Fatal(err)
+							}
+							at, more = next, page.More
+						}
+					}
+				})
+			}
+		}
+	}
 }

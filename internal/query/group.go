@@ -16,8 +16,10 @@ import (
 // grouping is how a plan makes one row from the rows of several documents: aggregates,
 // GROUP BY, and DISTINCT, which is GROUP BY of the select list.
 //
-// Groups come in the order of their keys, so paging, resuming after a split and
-// merging partitions work as for ORDER BY. The keys that an ORDER BY names come first.
+// A partition returns groups in the order of their keys, so paging, resuming after a
+// split and merging partitions work as for ORDER BY. The keys that an ORDER BY names
+// come first. Without ORDER BY, the merge puts groups in the order in which a scan meets
+// them; see [Plan.FirstSeen].
 type grouping struct {
 	keys  []groupKey
 	calls []groupCall
@@ -238,23 +240,15 @@ func (g *grouping) newGroup(e *env) *Group {
 // empty returns the only group of a query without GROUP BY, with no rows.
 func (g *grouping) empty() *Group { return g.newGroup(nil) }
 
-// merge adds another partition's part of the same group.
-func (to *Group) merge(e *env, from *Group) {
+// merge adds another partition's part of the same group. Equal objects can differ in the
+// order of their members: a group shows those of the part that a scan meets first.
+func (to *Group) merge(e *env, from *Group, first bool) {
 	for i := range to.Aggregates {
 		to.Aggregates[i].merge(e, &from.Aggregates[i])
 	}
-	for i, v := range from.Keys {
-		if represents(v, to.Keys[i]) {
-			to.Keys[i] = v
-		}
+	if first {
+		to.Keys = from.Keys
 	}
-}
-
-// represents reports whether a group shows a rather than b, which is equal to a. Equal
-// objects can differ in the order of their members; the choice does not depend on how
-// documents are distributed.
-func represents(a, b value.Value) bool {
-	return b.Kind() >= value.KindArray && a.JSON() < b.JSON()
 }
 
 // groupSet collects the least groups of a partition after a position.
@@ -269,16 +263,16 @@ type groupSet struct {
 	only    *groupEntry // of a grouping with a single group
 	dropped bool        // groups were removed
 	ceiling []byte      // the least key of the removed groups; no key from it on may enter
-	unknown bool        // a group has a key that is too long for a position, and no document number
 
+	row  int    // the current row of the document; see run.each
 	text []byte // scratch
 }
 
 // groupEntry is a group of a partition.
 type groupEntry struct {
 	*Group
-	number uint64 // of a document of the group, 0 if unknown
-	size   int64  // in memory, without the growth of its aggregates
+	first firstSight // in this partition
+	size  int64      // in memory, without the growth of its aggregates
 }
 
 func (r *run) newGroupSet() *groupSet {
@@ -293,7 +287,7 @@ func (r *run) newGroupSet() *groupSet {
 
 // reset removes all groups.
 func (s *groupSet) reset() {
-	s.held, s.unknown, s.dropped, s.ceiling = 0, false, false, nil
+	s.held, s.dropped, s.ceiling = 0, false, nil
 	if s.g.lone {
 		s.only = &groupEntry{Group: s.g.empty()}
 	} else {
@@ -327,7 +321,10 @@ func (r *run) grouped(ctx context.Context, src Source) error {
 func (s *groupSet) scan(ctx context.Context, src Source) error {
 	r := s.run
 	need := Need{Access: r.plan.accessing, Unordered: !s.g.listing, Bare: r.plan.bare}
-	add := func(int) bool { return s.add(1) }
+	add := func(row int) bool {
+		s.row = row
+		return s.add(1)
+	}
 	return r.candidates(ctx, src, need, func(c Candidate) bool {
 		r.setCurrent(c)
 		r.each(add)
@@ -363,10 +360,11 @@ func (s *groupSet) entry(e *env) *groupEntry {
 	s.makeRoom()
 	r.key = g.appendKey(r.key[:0], e)
 	if entry := s.groups[string(r.key)]; entry != nil {
-		for i := range g.keys {
-			if v := &entry.Keys[i]; v.Kind() >= value.KindArray {
-				if other := g.keys[i].eval(e); represents(other, *v) {
-					*v = retained(other)
+		if at := s.current(); at.before(entry.first) {
+			entry.first = at
+			for i := range g.keys {
+				if v := &entry.Keys[i]; v.Kind() >= value.KindArray {
+					*v = retained(g.keys[i].eval(e))
 				}
 			}
 		}
@@ -392,8 +390,7 @@ func (s *groupSet) makeRoom() {
 // insert adds the group of the current row.
 func (s *groupSet) insert(e *env) *groupEntry {
 	r := s.run
-	s.unknown = s.unknown || r.number == 0 && isCut(r.key)
-	entry := &groupEntry{Group: s.g.newGroup(e), number: r.number}
+	entry := &groupEntry{Group: s.g.newGroup(e), first: s.current()}
 	entry.size = int64(len(r.key) + entrySize + int(unsafe.Sizeof(*entry)+unsafe.Sizeof(Group{})) + len(entry.Aggregates)*int(unsafe.Sizeof(Aggregate{})))
 	for _, v := range entry.Keys {
 		entry.size += int64(sizeOf(v))
@@ -408,6 +405,9 @@ func (s *groupSet) insert(e *env) *groupEntry {
 	e.covers(s.held)
 	return s.groups[string(r.key)]
 }
+
+// current returns where the current row is.
+func (s *groupSet) current() firstSight { return firstSight{number: s.run.number, row: s.row} }
 
 // trim removes all but the n least groups.
 func (s *groupSet) trim(n int) {
@@ -480,7 +480,10 @@ func (s *groupSet) deliver() {
 	r.page.More = s.dropped
 	for _, key := range s.keys() {
 		entry := s.groups[key]
-		r.page.Next = Position{Number: entry.number, Key: cutKey([]byte(key))}
+		r.page.Next = Position{Number: entry.first.number, Key: cutKey([]byte(key))}
+		if !s.g.sorted {
+			r.page.Next.Row = entry.first.row
+		}
 		r.page.Rows = append(r.page.Rows, Row{Group: entry.Group, Order: []byte(key), Position: r.page.Next})
 	}
 }

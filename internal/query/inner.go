@@ -35,7 +35,7 @@ type combined struct {
 func (s *combined) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		merge := s.plan.Merge(s.streams, Progress{})
-		merge.Parallel = s.parallel
+		merge.Parallel, merge.seeing.flat = s.parallel, true
 		for number, more := uint64(0), true; more; {
 			page, _, err := merge.Page(ctx, Budget{Memory: s.memory, Grow: s.grow})
 			if err != nil {

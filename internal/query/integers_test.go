@@ -58,7 +58,7 @@ func TestIntegersOf64Bits(t *testing.T) {
 		"SELECT VALUE COUNT(1) FROM c WHERE c.n = 9223372036854775806":                                       "1",
 		"SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n":                                                      from(0),
 		"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.n FROM c)":                                      "10",
-		"SELECT VALUE c.n FROM c WHERE c.n > 9007199254740993 GROUP BY c.n":                                  from(7),
+		"SELECT VALUE c.n FROM c WHERE c.n > 9007199254740993 GROUP BY c.n":                                  bigIntegers[9] + " " + bigIntegers[8] + " " + bigIntegers[7], // as first seen (F29)
 	} {
 		for _, ix := range []*index.Index{nil, ix} {
 			p, err := Compile(query, nil, ix, Options{})

@@ -302,7 +302,7 @@ const unclearMax = 64
 // values evaluates the values of the terms.
 func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
 	r := s.run
-	walk := Walk{Span: l.order.Span, Desc: l.order.Desc, Missing: l.order.Missing, Access: l.access}
+	walk := Walk{Span: l.order.Span, Desc: l.order.Desc, Missing: l.order.Missing, First: !s.g.lone, Access: l.access}
 	if l.ordered && !r.from.none {
 		walk.From, _ = l.order.Seek(s.g.seekable(r.from.key))
 		walk.Started = true
@@ -332,7 +332,7 @@ func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done boo
 				break
 			}
 		}
-		s.assume(l.slot, v)
+		s.assume(l.slot, v, t.First)
 		if l.filter && r.plan.filter(r.env) != yes {
 			continue
 		}
@@ -359,21 +359,21 @@ func (s *groupSet) complete(t index.Term) bool {
 	return s.rowsMax > 0 && len(s.groups) > s.rowsMax && (s.g.sorted || len(t) < groupPrefix)
 }
 
-// assume sets a document of which only the value at one place is known.
-func (s *groupSet) assume(slot int, v value.Value) {
+// assume sets a document of which only the value at one place is known, and its number.
+func (s *groupSet) assume(slot int, v value.Value, number uint64) {
 	var text []byte
 	if v.IsDefined() {
 		s.text = v.Append(s.text[:0])
 		text = s.text
 	}
-	s.run.number = 0
+	s.run.number = number
 	s.run.env.assume(slot, v, text)
 }
 
 // take adds the current row to the aggregates that a lookup answers.
 func (s *groupSet) take(l *lookup, times int64) bool {
 	if l.calls == nil {
-		return s.add(times) && !s.unknown
+		return s.add(times)
 	}
 	e := s.run.env
 	for _, i := range l.calls {
@@ -399,9 +399,9 @@ func (s *groupSet) unclear(ctx context.Context, src Source, l *lookup, terms []i
 		if known[index.Term(term)] {
 			r.each(take)
 		}
-		return !s.unknown
+		return true
 	})
-	return !s.unknown, err
+	return err == nil, err
 }
 
 // termIDSize is the size in bytes of the path id in a term.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/pacing"
 )
 
@@ -22,10 +21,16 @@ type Stream func(ctx context.Context, b Budget) (Page, error)
 type Progress struct {
 	Position Position // the next row follows it
 	Started  bool     // Position is set
-	Stream   int      // of a plan that is not Ordered: the stream that Position belongs to; the streams before it are finished
+	Stream   int      // the stream that Position belongs to; the streams before it are finished; not of a plan that is Ordered, unless it is FirstSeen
+	Streams  int      // of a plan that is FirstSeen: the number of streams, from Stream on, that hold what was one partition; 0: Position is before Stream
 	Skip     int64    // rows skipped for OFFSET so far
 	Taken    int64    // rows returned so far, for TOP and LIMIT
 	Done     bool     // no row is left
+
+	// Seen names the groups that were returned or skipped so far, of a plan that is
+	// FirstSeen; nil if there are more than [SeenMax]. Then the groups that a scan meets
+	// up to Position count as returned.
+	Seen []uint64
 }
 
 // Merge combines the rows of several partitions into the result of the query. It reads
@@ -57,6 +62,8 @@ type Merge struct {
 	begun  bool       // of an ordered plan: the heap is built
 	heads  streamHeap // streams with rows in memory, the least first
 	group  *Row       // the current group, of which later streams may have a part
+	at     firstSight // of the current group
+	seeing seeing     // of a plan whose groups come as first seen
 	finish *finisher
 	unique *uniqueRows // of a plan that skips rows it has returned before
 }
@@ -64,6 +71,7 @@ type Merge struct {
 // mergeStream is a stream with its rows that are not used yet.
 type mergeStream struct {
 	run   Stream
+	index int // among the streams
 	desc  bool
 	rows  []Row
 	after Budget // where the stream continues
@@ -74,8 +82,9 @@ type mergeStream struct {
 
 // Merge combines streams in the order of their partitions, from the beginning or from
 // the progress of another merge of the same plan. The streams of an Ordered plan may
-// differ from those of the other merge, if together they hold the same documents.
-// Otherwise the stream that Position belongs to must be the same, or one that
+// differ from those of the other merge, if together they hold the same documents; if it
+// is FirstSeen, Progress.Stream and Progress.Streams must say which of them hold what
+// the stream of Position held. Of other plans the stream that Position belongs to must be the same, or one that
 // [Together] made of its successors, and Progress.Stream must be its index.
 //
 // DISTINCT in an order of its own, and DISTINCT over a GROUP BY whose keys it does not
@@ -83,6 +92,9 @@ type mergeStream struct {
 // has counted.
 func (p *Plan) Merge(streams []Stream, from Progress) *Merge {
 	m := &Merge{plan: p, progress: from, wave: 1}
+	if p.group.firstSeen() {
+		m.beginSeeing(len(streams))
+	}
 	if namesTerms(p.accessing) {
 		m.wave = waveMax
 	}
@@ -92,7 +104,7 @@ func (p *Plan) Merge(streams []Stream, from Progress) *Merge {
 	m.streams = make([]*mergeStream, len(streams))
 	all := make([]mergeStream, len(streams))
 	for i, run := range streams {
-		all[i] = mergeStream{run: run, desc: p.descending(), more: true}
+		all[i] = mergeStream{run: run, index: i, desc: p.descending(), more: true}
 		m.streams[i] = &all[i]
 	}
 	return m
@@ -114,6 +126,8 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	var err error
 	switch {
 	case m.progress.Done:
+	case m.plan.group.firstSeen():
+		err = m.firstSeen(ctx, b, &page)
 	case m.plan.group != nil:
 		err = m.grouped(ctx, b, &page)
 	case m.plan.order != nil:
@@ -129,7 +143,7 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 		m.finish.env.calls = 0
 	}
 	if m.plan.replay {
-		m.progress.Position, m.progress.Started = Position{}, false
+		m.progress = Progress{Stream: m.progress.Stream, Skip: m.progress.Skip, Taken: m.progress.Taken, Done: m.progress.Done}
 	}
 	page.Next, page.More = m.progress.Position, !m.progress.Done
 	page.Stats.Ways.Skipped = m.progress.Skip - skipped
@@ -173,9 +187,17 @@ func (m *Merge) pass() error {
 	return pacing.Check(m.ctx)
 }
 
-// want returns the number of rows that the rest of the page needs from a stream: those
-// to skip and those to return. 0 means no limit.
+// want returns the number of rows to ask a stream for. 0 means no limit.
 func (m *Merge) want(b Budget, page *Page) int {
+	if m.plan.group.firstSeen() {
+		return 0 // A stream returns groups in the order of their keys.
+	}
+	return m.left(b, page)
+}
+
+// left returns the number of rows that the rest of the page needs: those to skip and
+// those to return. 0 means no limit.
+func (m *Merge) left(b Budget, page *Page) int {
 	if m.plan.replay {
 		return 0
 	}
@@ -318,20 +340,6 @@ func (m *Merge) share(n int, b Budget, page *Page) Budget {
 // waveMax is the maximum number of streams that are asked at once when they are read
 // one after another.
 const waveMax = 32
-
-// namesTerms reports whether an access reads the documents of single terms. Each
-// partition then has few, and asking some partitions first saves nothing.
-func namesTerms(x index.Expr) bool {
-	switch x.Op {
-	case index.Leaf:
-		return x.Span.One
-	case index.And:
-		return slices.ContainsFunc(x.Args, namesTerms)
-	case index.Or:
-		return !slices.ContainsFunc(x.Args, func(arg index.Expr) bool { return !namesTerms(arg) })
-	}
-	return false
-}
 
 // sequential reads the streams one after another.
 func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
@@ -502,15 +510,10 @@ func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
 			}
 			continue
 		}
-		if len(m.heads) > 0 && (m.group == nil || bytes.Equal(m.heads[0].rows[0].Order, m.group.Order)) {
-			if err := m.pass(); err != nil {
+		if m.continues() {
+			if err := m.join(); err != nil {
 				return err
 			}
-			m.join(m.heads[0].rows[0])
-			if m.finish.env.err != nil {
-				return m.finish.env.err
-			}
-			m.advance()
 			continue
 		}
 		if ok, err := m.complete(b, page); !ok {
@@ -524,14 +527,33 @@ func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
 	return nil
 }
 
-// join adds a part to the current group, or begins a group.
-func (m *Merge) join(row Row) {
-	if m.group == nil {
-		m.finish.env.memory = 0
-		m.group = &row
-		return
+// continues reports whether the least part is one of the current group, or begins a
+// group.
+func (m *Merge) continues() bool {
+	return len(m.heads) > 0 && (m.group == nil || bytes.Equal(m.heads[0].rows[0].Order, m.group.Order))
+}
+
+// join takes the least part: it adds it to the current group, or begins a group.
+func (m *Merge) join() error {
+	if err := m.pass(); err != nil {
+		return err
 	}
-	m.group.Group.merge(m.finish.env, row.Group)
+	row := m.heads[0].rows[0]
+	at := firstSight{stream: m.orderOf(m.heads[0].index), number: row.Position.Number, row: row.Position.Row}
+	if m.group == nil {
+		m.finish.env.memory = m.seeing.next.bytes
+		m.group, m.at = &row, at
+	} else {
+		m.group.Group.merge(m.finish.env, row.Group, at.before(m.at))
+		if at.before(m.at) {
+			m.at = at
+		}
+	}
+	if m.finish.env.err != nil {
+		return m.finish.env.err
+	}
+	m.advance()
+	return nil
 }
 
 // complete finishes the current group. If the page has no room for its row, it returns
@@ -598,6 +620,15 @@ func (m *Merge) begin(ctx context.Context, b Budget, page *Page) error {
 			return err
 		}
 	}
+	if err := m.open(ctx, start, b, page); err != nil {
+		return err
+	}
+	m.begun = true
+	return nil
+}
+
+// open asks each stream for its first rows after a position, and builds the heap.
+func (m *Merge) open(ctx context.Context, start, b Budget, page *Page) error {
 	for _, s := range m.streams {
 		s.after = start
 	}
@@ -611,7 +642,7 @@ func (m *Merge) begin(ctx context.Context, b Budget, page *Page) error {
 		}
 	}
 	heap.Init(&heads)
-	m.heads, m.begun = heads, true
+	m.heads = heads
 	return nil
 }
 
@@ -654,33 +685,4 @@ func (m *Merge) fill(ctx context.Context, list []*mergeStream, b Budget, page *P
 		list = empty
 	}
 	return nil
-}
-
-// streamHeap has the stream with the least row first. A stream whose rows are used and
-// that has more comes before all others, because its next row may be the least.
-type streamHeap []*mergeStream
-
-func (h streamHeap) Len() int { return len(h) }
-
-func (h streamHeap) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	if len(a.rows) == 0 || len(b.rows) == 0 {
-		return len(a.rows) < len(b.rows)
-	}
-	return a.rows[0].place().compare(b.rows[0].place(), a.desc) < 0
-}
-
-func (r *Row) place() place { return place{key: r.Order, number: r.Position.Number} }
-
-func (h streamHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *streamHeap) Push(x any) { *h = append(*h, x.(*mergeStream)) }
-
-// Pop implements heap.Interface.
-func (h *streamHeap) Pop() any {
-	last := len(*h) - 1
-	s := (*h)[last]
-	*h = (*h)[:last]
-	return s
 }

@@ -77,6 +77,7 @@ type Walk struct {
 	// before all others, or after them if Desc. Their Term is "". Terms yields them as
 	// one TermCount with the Term "".
 	Missing bool
+	First   bool       // Terms sets TermCount.First
 	Place   index.Span // the place that contains Span; the zero value is Span itself
 
 	// From is where to begin: at this term or, if it does not exist, after it in the
@@ -102,6 +103,7 @@ type Walk struct {
 type TermCount struct {
 	Term  index.Term
 	Count int64
+	First uint64 // the least number of these documents; may be zero without Walk.First
 }
 
 // Ranked is an [Indexed] that knows which documents may come first in a ranking. A

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -128,7 +129,11 @@ func (l indexed) Terms(_ context.Context, walk Walk) iter.Seq2[TermCount, error]
 	return func(yield func(TermCount, error) bool) {
 		terms, docs := l.entries(walk)
 		for _, t := range terms {
-			if !yield(TermCount{Term: t, Count: int64(len(docs[t]))}, nil) {
+			count := TermCount{Term: t, Count: int64(len(docs[t]))}
+			if walk.First {
+				count.First = slices.MinFunc(docs[t], func(a, b document) int { return cmp.Compare(a.number, b.number) }).number
+			}
+			if !yield(count, nil) {
 				return
 			}
 		}
@@ -246,8 +251,10 @@ func all(ctx context.Context, p *Plan, parts []list, b Budget) (rows []Row, page
 	}
 	var from Progress
 	for {
-		done := from.Stream // Earlier streams are finished; requests do not open them again.
-		from.Stream = 0
+		done := 0
+		if !p.FirstSeen() {
+			done, from.Stream = from.Stream, 0 // Earlier streams are finished; requests do not open them again.
+		}
 		page, next, err := p.Merge(streams(p, parts[done:]), from).Page(ctx, b)
 		if err != nil {
 			return nil, pages, err

@@ -25,20 +25,27 @@ import (
 func (s *Source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.TermCount, error] {
 	return func(yield func(query.TermCount, error) bool) {
 		ended := false
-		count := func(n int64) (more bool) {
+		count := func(n int64, first uint64) (more bool) {
 			if n == 0 {
 				return true
 			}
 			s.work.Hits++
-			ended = !yield(query.TermCount{Term: s.term, Count: n}, nil)
+			ended = !yield(query.TermCount{Term: s.term, Count: n, First: first}, nil)
 			return !ended
 		}
 		err := s.walk(ctx, walk, count, func(w *walker, set *storage.Postings) (bool, error) {
-			n, err := set.Count()
+			first, n := uint64(0), int64(0)
+			if walk.First {
+				var ok bool
+				if first, ok = set.Next(); ok {
+					n = 1
+				}
+			}
+			rest, err := set.Count()
 			if err != nil {
 				return false, s.broken(ctx, err)
 			}
-			return count(n), nil
+			return count(n+rest, first), nil
 		})
 		if err != nil && !ended {
 			yield(query.TermCount{}, err)
@@ -81,7 +88,7 @@ type walker struct {
 	// which the walk finds one by one: misses counts them. Zero if it includes none.
 	clip, misses int64
 
-	count func(n int64) (more bool) // see walk
+	count func(n int64, first uint64) (more bool) // see walk
 
 	lists  *storage.Lists
 	passed int64 // lists read so far
@@ -97,7 +104,7 @@ type entry struct {
 // walk visits the terms of a walk. If count is not nil, the documents of each set are
 // exactly those of the clip that satisfy the access, and count is called instead of
 // visit if their number is known without reading them.
-func (s *Source) walk(ctx context.Context, walk query.Walk, count func(n int64) (more bool), visit visitor) (err error) {
+func (s *Source) walk(ctx context.Context, walk query.Walk, count func(n int64, first uint64) (more bool), visit visitor) (err error) {
 	if !s.now.Indexing.Active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.Indexing.Active.Serves(walk.Access) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
@@ -330,10 +337,11 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 	if none, err := s.Complete(span); none || err != nil {
 		return err == nil, err
 	}
-	if w.count != nil && w.within == nil && w.walk.After == 0 && s.single(span) {
+	known := w.count != nil && w.within == nil && w.walk.After == 0
+	if known && !w.walk.First && s.single(span) {
 		n, err := s.countLists(w.ctx, span, math.MaxInt64)
 		s.term = ""
-		return err == nil && w.count(s.now.Items-n), err
+		return err == nil && w.count(s.now.Items-n, 0), err
 	}
 	have, err := s.now.Rows.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
 	if err != nil {
@@ -341,6 +349,11 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 	}
 	if have.Len() == s.now.Items {
 		return true, nil
+	}
+	if known {
+		first, err := s.firstOutside(w.ctx, have)
+		s.term = ""
+		return err == nil && w.count(s.now.Items-have.Len(), first), err
 	}
 	all := w.within
 	if all == nil {
@@ -352,22 +365,46 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 }
 
 // all returns the numbers of all documents of the partition.
-func (s *Source) all(ctx context.Context) (numbers *storage.Numbers, err error) {
+func (s *Source) all(ctx context.Context) (*storage.Numbers, error) {
+	var b storage.NumbersBuilder
+	err := s.eachNumber(ctx, func(number uint64) bool {
+		b.Add(number)
+		return true
+	})
+	return b.Numbers(), err
+}
+
+// firstOutside returns the least number of a document that is not in a set, zero if
+// there is none.
+func (s *Source) firstOutside(ctx context.Context, set *storage.Numbers) (first uint64, err error) {
+	err = s.eachNumber(ctx, func(number uint64) bool {
+		if !set.Has(number) {
+			first = number
+		}
+		return first == 0
+	})
+	return first, err
+}
+
+// eachNumber calls use with the numbers of the documents of the partition, ascending,
+// until it returns false.
+func (s *Source) eachNumber(ctx context.Context, use func(number uint64) bool) (err error) {
 	rows := s.now.Rows.Iter(storage.FamilyRID.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	var b storage.NumbersBuilder
 	n := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
 		if n++; Stopped(ctx, n) != nil {
-			return nil, Stopped(ctx, n)
+			return Stopped(ctx, n)
 		}
 		number, err := storage.DecodeRIDKey(rows.Key())
 		if err != nil {
-			return nil, s.damaged(err)
+			return s.damaged(err)
 		}
-		b.Add(number)
+		if !use(number) {
+			return nil
+		}
 	}
-	return b.Numbers(), nil
+	return nil
 }
 
 // late reports whether the walk has read so many lists that computing the terms of the
