@@ -38,6 +38,8 @@ type binding struct {
 	moment *Moment
 	values [][]byte // of the markers; nil is null
 	unset  []bool   // marks values that the client has not set; may be nil
+
+	members map[*jsonValues]map[string]row.JSON // of INSERT JSON, once decoded
 }
 
 // view is a row while it is evaluated. It is valid for one call.

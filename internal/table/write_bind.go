@@ -1,0 +1,525 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// Items are the items of one partition key while a [KeyChange] is evaluated, as package
+// partition has them.
+type Items interface {
+	// Get returns the body of an item, nil if there is none. It is valid until the next
+	// call.
+	Get(item string) ([]byte, error)
+	// Put replaces the body of an item, which is removed by itself at a time in seconds
+	// since 1970, never if that is zero.
+	Put(item string, body []byte, expires int64) error
+	// Micros returns a time in microseconds since 1970 that is greater than that of any
+	// earlier change of the partition which has asked for it.
+	Micros() int64
+}
+
+// KeyChange is what statements do to one partition key: data that the writer of its
+// partition evaluates, as one effect.
+type KeyChange struct {
+	Table *Table
+	Key   string // routing key
+	Now   int64  // in seconds since 1970: what has expired then is not there
+
+	conditional bool
+	conditions  []rowConditions
+	changes     []rowChange
+
+	// Applied says whether the conditions held. Found are the rows with conditions, if
+	// they did not; a row that does not exist is empty.
+	Applied bool
+	Found   []FoundRow
+}
+
+// FoundRow is a row on which a condition did not hold, or would not have.
+type FoundRow struct {
+	Key         []byte // encoded clustering key; nil for the static row alone
+	Row, Static row.Row
+	Exists      bool
+	Covered     row.Deletion
+}
+
+// rowConditions are the conditions on a row, or on the static row if the key is nil.
+type rowConditions struct {
+	key    []byte
+	static bool // the conditions are on the static row
+	all    []row.Condition
+}
+
+// rowChange is a change of a row, of the static row, of a range of rows or of all.
+type rowChange struct {
+	item       string // of a row or the static row
+	partition  bool   // delete the whole partition
+	deletion   *span  // delete a range of rows
+	mutation   row.Mutation
+	serverTime bool // the writer gives the timestamp
+}
+
+// bind returns what the statement does, by partition key in the order of tokens. times is
+// the timestamp of the request, or of its batch; nil lets the writer give one.
+func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) {
+	timestamp, err := w.timestampOf(b, times)
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := w.ttlOf(b)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := w.where.keys(b)
+	if err != nil {
+		return nil, err
+	}
+	regular, static, err := w.ops(b)
+	if err != nil {
+		return nil, err
+	}
+	mutation := row.Mutation{TTL: ttl, Marker: w.marker}
+	if timestamp != nil {
+		mutation.Timestamp = *timestamp
+	}
+	changes, err := w.changes(b, mutation, regular, static, timestamp == nil)
+	if err != nil {
+		return nil, err
+	}
+	conditions, err := w.bindConditions(b, changes)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*KeyChange, len(keys))
+	for i, key := range keys {
+		all[i] = &KeyChange{Table: w.table, Key: key, Now: now, changes: slices.Clone(changes), conditions: conditions, conditional: w.conditional()}
+	}
+	return all, nil
+}
+
+func (w *write) timestampOf(b *binding, times *int64) (*int64, error) {
+	if w.conditional() {
+		return nil, nil
+	}
+	if w.timestamp == nil || w.timestamp.unset(b) {
+		return times, nil
+	}
+	v, err := w.timestamp.bind(b)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, invalid("Invalid null value of timestamp")
+	}
+	n := row.Integer(v)
+	return &n, nil
+}
+
+func (w *write) ttlOf(b *binding) (uint32, error) {
+	if w.ttl == nil || w.ttl.unset(b) {
+		return uint32(w.table.Options.DefaultTTL), nil
+	}
+	v, err := w.ttl.bind(b)
+	if err != nil || len(v) == 0 {
+		return 0, err
+	}
+	n := row.Integer(v)
+	switch {
+	case n < 0:
+		return 0, invalid("A TTL must be greater or equal to 0, but was %d", n)
+	case n > ttlMax:
+		return 0, invalid("ttl is too large. requested (%d) maximum (%d)", n, ttlMax)
+	}
+	return uint32(n), nil
+}
+
+// ops returns the changes of regular and static columns. Unset values change nothing.
+func (w *write) ops(b *binding) (regular, static []row.Op, err error) {
+	for _, x := range w.assigned {
+		values := make([][]byte, len(x.terms))
+		skip := false
+		for i, t := range x.terms {
+			if t.unset(b) {
+				if i == 1 && x.column.Type.Kind == row.KindMap {
+					return nil, nil, invalid("Invalid unset map key")
+				}
+				skip = true
+				continue
+			}
+			if values[i], err = t.bind(b); err != nil {
+				return nil, nil, err
+			}
+		}
+		if skip {
+			continue
+		}
+		op, err := x.op(values)
+		if err != nil {
+			return nil, nil, err
+		}
+		if x.column.Kind == Static {
+			static = append(static, op)
+		} else {
+			regular = append(regular, op)
+		}
+	}
+	return regular, static, nil
+}
+
+// changes returns the changes of each partition key that the statement names.
+func (w *write) changes(b *binding, m row.Mutation, regular, static []row.Op, serverTime bool) (all []rowChange, err error) {
+	if len(static) > 0 {
+		one := m
+		one.Marker, one.Ops = false, static
+		all = append(all, rowChange{item: StaticItem, mutation: one, serverTime: serverTime})
+	}
+	if w.onlyStatic {
+		return all, nil
+	}
+	if w.where.prefix < len(w.table.Clustering) || w.where.slicing != nil {
+		return w.deletions(b, m, serverTime)
+	}
+	if w.deleteRows && len(w.table.Clustering) == 0 {
+		return []rowChange{{partition: true, mutation: m, serverTime: serverTime}}, nil
+	}
+	rows, err := w.rows(b)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		one := m
+		one.Ops, one.DeleteRow, one.Key = regular, w.deleteRows, r.originals
+		if len(regular) > 0 || w.marker || w.deleteRows {
+			all = append(all, rowChange{item: RowItems + string(r.key), mutation: one, serverTime: serverTime})
+		}
+	}
+	return all, nil
+}
+
+// deletions returns the deletions of ranges of rows, or of the partition.
+func (w *write) deletions(b *binding, m row.Mutation, serverTime bool) (all []rowChange, err error) {
+	spans, err := w.where.spans(b)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range spans {
+		one := rowChange{mutation: m, serverTime: serverTime, deletion: &s}
+		if s.start == nil && s.end == nil {
+			one.partition, one.deletion = true, nil
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// namedRow is a row that a statement names by its whole key.
+type namedRow struct {
+	key       []byte
+	originals []row.KeyValue
+}
+
+// rows returns the rows of all clustering values, in order.
+func (w *write) rows(b *binding) ([]namedRow, error) {
+	all := []namedRow{{}}
+	for i := 0; i < len(w.table.Clustering); {
+		r := w.where.clustering[i]
+		values, err := r.listed(b)
+		if err != nil {
+			return nil, err
+		}
+		var next []namedRow
+		for _, v := range values {
+			encoded, err := r.encode(v)
+			if err != nil {
+				return nil, err
+			}
+			parts := [][]byte{v}
+			if r.multi {
+				parts = r.tuple().Split(v)
+			}
+			for _, p := range all {
+				one := namedRow{key: slices.Concat(p.key, encoded), originals: slices.Clone(p.originals)}
+				for j, part := range parts {
+					if original := r.columns[j].Type.Original(part); original != nil {
+						one.originals = append(one.originals, row.KeyValue{Column: i + j, Value: original})
+					}
+				}
+				next = append(next, one)
+			}
+		}
+		if len(next) > combinationsMax {
+			return nil, invalid("The statement names %d rows. At most %d are allowed.", len(next), combinationsMax)
+		}
+		all = next
+		i += len(r.columns)
+	}
+	slices.SortFunc(all, func(a, b namedRow) int { return bytes.Compare(a.key, b.key) })
+	return slices.CompactFunc(all, func(a, b namedRow) bool { return bytes.Equal(a.key, b.key) }), nil
+}
+
+// bindConditions returns the conditions of the statement: those on static columns apart.
+func (w *write) bindConditions(b *binding, changes []rowChange) (all []rowConditions, err error) {
+	if !w.conditional() {
+		return nil, nil
+	}
+	on := rowConditions{static: w.onlyStatic}
+	if !w.onlyStatic {
+		rows, err := w.rows(b)
+		if err != nil {
+			return nil, err
+		}
+		on.key = rows[0].key
+	}
+	onStatic := rowConditions{key: on.key, static: true}
+	switch {
+	case w.exists:
+		on.all = append(on.all, row.Condition{Kind: row.RowExists})
+	case w.notExists:
+		on.all = append(on.all, row.Condition{Kind: row.RowNotExists})
+	}
+	for i := range w.conditions {
+		c, err := w.conditions[i].bind(b)
+		if err != nil {
+			return nil, err
+		}
+		if w.conditions[i].column.Kind == Static {
+			onStatic.all = append(onStatic.all, c)
+		} else {
+			on.all = append(on.all, c)
+		}
+	}
+	if len(onStatic.all) > 0 {
+		all = append(all, onStatic)
+	}
+	if len(on.all) > 0 {
+		all = append(all, on)
+	}
+	return all, nil
+}
+
+// bind returns the condition as data.
+func (x *writeCondition) bind(b *binding) (row.Condition, error) {
+	c := row.Condition{Kind: x.kind, Column: x.column.ID, Type: x.column.Type, Field: x.field, Op: x.operator}
+	one := func(t term) ([]byte, error) {
+		if t.unset(b) {
+			return nil, invalid("Invalid 'unset' value in condition")
+		}
+		return t.bind(b)
+	}
+	var err error
+	if x.element != nil {
+		if c.Key, err = one(x.element); err != nil {
+			return c, err
+		}
+	}
+	if x.list != nil {
+		v, err := one(x.list)
+		if err == nil && v == nil {
+			err = invalid("Invalid null list in IN condition")
+		}
+		c.Values = row.ListOf(x.of).Split(v)
+		return c, err
+	}
+	for _, t := range x.values {
+		v, err := one(t)
+		if err != nil {
+			return c, err
+		}
+		c.Values = append(c.Values, v)
+	}
+	return c, nil
+}
+
+// Join adds the changes of other statements of a batch to the same partition key.
+func (k *KeyChange) Join(other *KeyChange) {
+	k.changes = append(k.changes, other.changes...)
+	k.conditions = append(k.conditions, other.conditions...)
+	k.conditional = k.conditional || other.conditional
+}
+
+// fail turns an error of package row into one of a statement.
+func fail(err error) error {
+	if e, ok := errors.AsType[*row.Error](err); ok {
+		return invalid("%s", e.Text)
+	}
+	return err
+}
+
+// lateWrites is how long, in seconds, a row that has expired is kept: a write with an
+// older timestamp in that time meets the expired cells and loses.
+const lateWrites = 600
+
+// Evaluate checks the conditions and makes the changes. It is called again after an error
+// of the partition, so it begins anew.
+func (k *KeyChange) Evaluate(items Items) error {
+	k.Applied, k.Found = true, nil
+	e := evaluation{KeyChange: k, items: items}
+	body, err := items.Get(MetaItem)
+	if err != nil {
+		return err
+	}
+	if e.meta, err = row.DecodeMeta(bytes.Clone(body)); body != nil && err != nil {
+		return err
+	}
+	if err := e.check(); err != nil {
+		return fail(err)
+	}
+	if !k.Applied {
+		return nil
+	}
+	return fail(e.change())
+}
+
+// evaluation is one call of Evaluate.
+type evaluation struct {
+	*KeyChange
+	items Items
+	meta  row.Meta
+}
+
+// read returns a row or the static row.
+func (e *evaluation) read(item string) (row.Row, row.Deletion, error) {
+	covered := e.meta.Deletion
+	if item != StaticItem {
+		covered = e.meta.Covering([]byte(item[1:]))
+	}
+	body, err := e.items.Get(item)
+	if err != nil || body == nil {
+		return row.Row{}, covered, err
+	}
+	r, err := row.DecodeRow(bytes.Clone(body))
+	return r, covered, err
+}
+
+// check evaluates the conditions on the state before all changes.
+func (e *evaluation) check() error {
+	for i := range e.conditions {
+		on := &e.conditions[i]
+		static, covered, err := e.read(StaticItem)
+		if err != nil {
+			return err
+		}
+		found := FoundRow{Key: on.key, Static: static.Shadow(covered)}
+		target := &static
+		if on.key != nil || !on.static {
+			r, over, err := e.read(RowItems + string(on.key))
+			if err != nil {
+				return err
+			}
+			found.Row, found.Covered = r.Shadow(over), over
+			found.Exists = found.Row.Alive(e.Now)
+			if !on.static {
+				target, covered = &r, over
+			}
+		}
+		if on.static {
+			found.Exists = found.Exists || found.Static.Alive(e.Now)
+		}
+		for j := range on.all {
+			ok, err := on.all[j].Holds(target, row.Snapshot{Now: e.Now, Covered: covered})
+			if err != nil {
+				return err
+			}
+			e.Applied = e.Applied && ok
+		}
+		same := slices.IndexFunc(e.Found, func(f FoundRow) bool { return bytes.Equal(f.Key, found.Key) && (f.Key == nil) == (found.Key == nil) })
+		if same < 0 {
+			e.Found = append(e.Found, found)
+		} else {
+			e.Found[same].Exists = e.Found[same].Exists || found.Exists
+		}
+	}
+	if e.Applied {
+		e.Found = nil
+	}
+	return nil
+}
+
+// change makes the changes. All that the writer gives a timestamp have the same one.
+func (e *evaluation) change() error {
+	var now int64
+	var changed row.Meta
+	groups := map[string][]row.Mutation{}
+	var order []string
+	for i := range e.changes {
+		c := &e.changes[i]
+		m := c.mutation
+		if c.serverTime {
+			if now == 0 {
+				now = e.items.Micros()
+			}
+			m.Timestamp = now
+		}
+		switch {
+		case c.partition:
+			changed = row.MergeMeta(&changed, &row.Meta{Deletion: row.Deletion{Present: true, Timestamp: m.Timestamp, Local: e.Now}})
+		case c.deletion != nil:
+			changed = row.MergeMeta(&changed, &row.Meta{Ranges: []row.RangeDeletion{{Start: c.deletion.start, End: c.deletion.end, Timestamp: m.Timestamp, Local: e.Now}}})
+		default:
+			if _, ok := groups[c.item]; !ok {
+				order = append(order, c.item)
+			}
+			m.Sequence = e.items.Micros()
+			groups[c.item] = append(groups[c.item], m)
+		}
+	}
+	if !changed.Empty() {
+		e.meta = row.MergeMeta(&e.meta, &changed)
+		if err := e.items.Put(MetaItem, e.meta.Append(nil), 0); err != nil {
+			return err
+		}
+	}
+	for _, item := range order {
+		before, covered, err := e.read(item)
+		if err != nil {
+			return err
+		}
+		after, err := row.Apply(&before, row.Snapshot{Now: e.Now, Covered: covered}, groups[item]...)
+		if err != nil {
+			return err
+		}
+		if err := e.put(item, &after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *evaluation) put(item string, r *row.Row) error {
+	if r.Empty() {
+		return e.items.Put(item, nil, 0)
+	}
+	expires, ok := r.Expiry()
+	if expires += lateWrites; !ok {
+		expires = 0
+	}
+	return e.items.Put(item, r.Append(nil), expires)
+}
+
+// keyMarkers returns the index of the marker of each column of the partition key. It is
+// nil unless each column has one marker as its value.
+func (w *where) keyMarkers() []int {
+	var all []int
+	for _, r := range w.partition {
+		if r == nil {
+			return nil
+		}
+		value := r.value
+		if r.operator == cql.In && r.value == nil && len(r.list) > 0 {
+			value = r.list[len(r.list)-1]
+		} else if r.operator != cql.Equal {
+			return nil
+		}
+		m, ok := value.(*bound)
+		if !ok {
+			return nil
+		}
+		all = append(all, m.index)
+	}
+	return all
+}

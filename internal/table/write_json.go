@@ -1,0 +1,110 @@
+package table
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// jsonValues are the values of INSERT JSON: a text with an object, whose members are
+// columns.
+type jsonValues struct {
+	table *Table
+	text  term
+}
+
+// decode returns the members of the object.
+func (j *jsonValues) decode(b *binding) (map[string]row.JSON, error) {
+	if members, ok := b.members[j]; ok {
+		return members, nil
+	}
+	if j.text.unset(b) {
+		return nil, invalid("Invalid unset value for JSON")
+	}
+	text, err := j.text.bind(b)
+	if err != nil {
+		return nil, err
+	}
+	if text == nil {
+		return nil, invalid("Got null for INSERT JSON values")
+	}
+	list, err := row.ParseJSONRow(string(text))
+	if err != nil {
+		return nil, invalid("%s", err.Error())
+	}
+	members := make(map[string]row.JSON, len(list))
+	for _, m := range list {
+		if j.table.Column(m.Name) == nil {
+			return nil, invalid("JSON values map contains unrecognized column: %s", m.Name)
+		}
+		members[m.Name] = m.Value
+	}
+	if b.members == nil {
+		b.members = map[*jsonValues]map[string]row.JSON{}
+	}
+	b.members[j] = members
+	return members, nil
+}
+
+// jsonColumn is the value of one column of INSERT JSON.
+type jsonColumn struct {
+	*jsonValues
+	column *Column
+	skip   bool // a column that the object does not name is unset
+}
+
+func (c *jsonColumn) bind(b *binding) ([]byte, error) {
+	members, err := c.decode(b)
+	if err != nil {
+		return nil, err
+	}
+	value, ok := members[c.column.Name]
+	if !ok || value.Null() {
+		return nil, nil
+	}
+	v, err := c.column.Type.FromJSON(value)
+	if err != nil {
+		return nil, invalid("Error decoding JSON value for %s: %s", cql.Quote(c.column.Name), err.Error())
+	}
+	return c.column.Type.Normalize(v), nil
+}
+
+func (c *jsonColumn) unset(b *binding) bool {
+	if !c.skip {
+		return false
+	}
+	members, err := c.decode(b)
+	_, ok := members[c.column.Name]
+	return err == nil && !ok
+}
+
+// insertJSON compiles INSERT JSON. All columns take part.
+func (w *write) insertJSON(a *terms, s *cql.Insert) error {
+	text, err := a.compile(s.JSON, w.table.receiver(native(row.KindText), "[json]"))
+	if err != nil {
+		return err
+	}
+	w.json = &jsonValues{table: w.table, text: text}
+	t := w.table
+	w.where = &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
+	for _, c := range t.all() {
+		value := &jsonColumn{jsonValues: w.json, column: c, skip: s.DefaultUnset}
+		switch c.Kind {
+		case PartitionKey, Clustering:
+			value.skip = false
+			one := &restriction{columns: []*Column{c}, operator: cql.Equal, value: value, text: cql.Quote(c.Name)}
+			if c.Kind == PartitionKey {
+				w.where.partition[c.Position] = one
+			} else {
+				w.where.clustering[c.Position] = one
+			}
+		default:
+			w.assign(assignment{column: c, terms: []term{value}, op: func(values [][]byte) (row.Op, error) {
+				return row.SetColumn(c.ID, c.Type, values[0]), nil
+			}})
+		}
+	}
+	w.statics = slices.ContainsFunc(w.assigned, func(x assignment) bool { return x.column.Kind == Static })
+	return w.where.finishClustering(false, false)
+}
