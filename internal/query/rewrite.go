@@ -411,6 +411,12 @@ func (p *Plan) asRewritten() {
 		return
 	}
 	changed := *q
+	if in := &q.From.Inputs[0]; in.In && in.Subquery != nil && in.Alias != root.Name && inputName(q) == root.Name {
+		// The planner's text names the input of the subquery, which has no meaning here.
+		rid = &sql.MemberExpr{X: &sql.Ident{Name: in.Alias, At: root.At}, Name: rid.Name, At: rid.At, NameAt: rid.NameAt}
+		changed.Items = slices.Clone(q.Items)
+		changed.Items[0].Alias, changed.Items[0].Expr = "_rid", rid
+	}
 	if len(q.GroupBy) > 0 {
 		changed.Items = slices.Clone(q.Items)
 		changed.Items[0].Alias = "_rid"
