@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// cursor is the place where a page ended. The next page goes on after it.
+// cursor is the place where a page ended. The next page continues after it.
 type cursor struct {
 	key  string // routing key of the last row; empty before the first row
 	row  []byte // encoded clustering key of the last row of that key
