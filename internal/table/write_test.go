@@ -51,6 +51,8 @@ func (w *world) execute(text string, values ...[]byte) (string, error) {
 	switch s := p.Statement.(type) {
 	case *cql.Select:
 		return w.query(p, s, b)
+	case *cql.Batch:
+		return w.batch(p, s, b)
 	case *cql.Insert:
 		return w.write(p, s, s.Table, b)
 	case *cql.Update:
@@ -85,6 +87,41 @@ func (w *world) write(p cql.Parsed, s cql.Statement, name cql.Name, b *binding) 
 	if err != nil {
 		return "", err
 	}
+	return w.evaluate(changes, compiled.conditional())
+}
+
+// batch carries out a batch; its conditions do not show in the answer.
+func (w *world) batch(p cql.Parsed, s *cql.Batch, b *binding) (string, error) {
+	var parts []batchPart
+	var writes []*write
+	for _, one := range s.Statements {
+		var name cql.Name
+		switch one := one.(type) {
+		case *cql.Insert:
+			name = one.Table
+		case *cql.Update:
+			name = one.Table
+		case *cql.Delete:
+			name = one.Table
+		}
+		compiled, _, err := w.compile(p, one, name)
+		if err != nil {
+			return "", err
+		}
+		parts, writes = append(parts, batchPart{compiled, b}), append(writes, compiled)
+	}
+	if err := checkBatch(s.Kind, s.Using, writes); err != nil {
+		return "", err
+	}
+	w.clock++
+	changes, err := bindBatch(parts, &w.clock, testNow)
+	if err != nil {
+		return "", err
+	}
+	return w.evaluate(changes, false)
+}
+
+func (w *world) evaluate(changes []*KeyChange, conditional bool) (string, error) {
 	out := "ok"
 	for _, c := range changes {
 		keys := w.tables[c.Table.ID]
@@ -98,7 +135,7 @@ func (w *world) write(p cql.Parsed, s cql.Statement, name cql.Name, b *binding) 
 		if err := c.Evaluate(keyItems{w, keys[c.Key]}); err != nil {
 			return "", err
 		}
-		if compiled.conditional() {
+		if conditional {
 			out = fmt.Sprintf("applied %v, %d rows found", c.Applied, len(c.Found))
 		}
 	}
@@ -133,7 +170,7 @@ func (w *world) query(p cql.Parsed, s *cql.Select, b *binding) (string, error) {
 // TestWrites carries out the statements of a file, one after another, and compares their
 // answers with those of Apache Cassandra 4.1.10. Rows are read with SELECT JSON.
 func TestWrites(t *testing.T) {
-	for _, path := range []string{"testdata/writes.txt", "testdata/conditions.txt"} {
+	for _, path := range []string{"testdata/writes.txt", "testdata/conditions.txt", "testdata/batches.txt"} {
 		w := &world{schema: &Schema{}, tables: map[[16]byte]map[string]map[string][]byte{}, clock: 1_700_000_000_000_000}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out, err := w.execute(d.Input)
