@@ -59,11 +59,11 @@ func answer(t *testing.T, err error) string {
 // reread checks that the definitions of a schema describe it.
 func reread(t *testing.T, s *Schema) {
 	t.Helper()
-	var all []KeyspaceDefinition
+	var all []StoredKeyspace
 	for _, k := range s.Keyspaces() {
-		one := KeyspaceDefinition{Name: k.Name, Definition: k.Definition()}
+		one := StoredKeyspace{Name: k.Name, Definition: k.Definition()}
 		for _, table := range k.Tables {
-			one.Tables = append(one.Tables, TableDefinition{table.Name, table.Definition()})
+			one.Tables = append(one.Tables, StoredTable{table.Name, table.Definition()})
 		}
 		all = append(all, one)
 	}
@@ -95,15 +95,15 @@ func reread(t *testing.T, s *Schema) {
 
 // TestReadSchemaRefuses reads definitions that no version wrote.
 func TestReadSchemaRefuses(t *testing.T) {
-	for name, d := range map[string]KeyspaceDefinition{
+	for name, d := range map[string]StoredKeyspace{
 		"no JSON":          {Name: "ks", Definition: []byte(`{`)},
 		"later version":    {Name: "ks", Definition: []byte(`{"version":2}`)},
 		"a type in itself": {Name: "ks", Definition: []byte(`{"version":1,"types":[{"name":"a","fields":[{"name":"x","type":"frozen<a>"}]}]}`)},
-		"an unknown type": {Name: "ks", Definition: []byte(`{"version":1}`), Tables: []TableDefinition{
+		"an unknown type": {Name: "ks", Definition: []byte(`{"version":1}`), Tables: []StoredTable{
 			{"t", []byte(`{"version":1,"id":"00000000000000000000000000000001","columns":[{"name":"k","type":"nothing","id":1}]}`)}}},
-		"a short id": {Name: "ks", Definition: []byte(`{"version":1}`), Tables: []TableDefinition{{"t", []byte(`{"version":1,"id":"00"}`)}}},
+		"a short id": {Name: "ks", Definition: []byte(`{"version":1}`), Tables: []StoredTable{{"t", []byte(`{"version":1,"id":"00"}`)}}},
 	} {
-		if s, err := ReadSchema([]KeyspaceDefinition{d}); err == nil {
+		if s, err := ReadSchema([]StoredKeyspace{d}); err == nil {
 			t.Errorf("%s: %v", name, s)
 		}
 	}

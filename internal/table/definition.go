@@ -12,15 +12,15 @@ import (
 // no later one.
 const definitionVersion = 1
 
-// KeyspaceDefinition is a keyspace with its tables as the catalog has them.
-type KeyspaceDefinition struct {
+// StoredKeyspace is a keyspace with its tables as the catalog has them.
+type StoredKeyspace struct {
 	Name       string
 	Definition json.RawMessage
-	Tables     []TableDefinition
+	Tables     []StoredTable
 }
 
-// TableDefinition is a table as the catalog has it.
-type TableDefinition struct {
+// StoredTable is a table as the catalog has it.
+type StoredTable struct {
 	Name       string
 	Definition json.RawMessage
 }
@@ -125,7 +125,7 @@ func encode(v any) json.RawMessage {
 }
 
 // ReadSchema returns the schema that the definitions of the catalog describe.
-func ReadSchema(definitions []KeyspaceDefinition) (*Schema, error) {
+func ReadSchema(definitions []StoredKeyspace) (*Schema, error) {
 	s := &Schema{}
 	for _, d := range definitions {
 		k, err := readKeyspace(d)
@@ -147,7 +147,7 @@ func decode(data json.RawMessage, version *int, into any) error {
 	return nil
 }
 
-func readKeyspace(d KeyspaceDefinition) (*Keyspace, error) {
+func readKeyspace(d StoredKeyspace) (*Keyspace, error) {
 	var in keyspaceJSON
 	if err := decode(d.Definition, &in.Version, &in); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (r *typeReader) userType(_, name string) (*row.Type, error) {
 
 func (r *typeReader) read(text string) (*row.Type, error) { return row.ParseType(text, r.userType) }
 
-func readTable(keyspace string, d TableDefinition, r *typeReader) (*Table, error) {
+func readTable(keyspace string, d StoredTable, r *typeReader) (*Table, error) {
 	var in tableJSON
 	if err := decode(d.Definition, &in.Version, &in); err != nil {
 		return nil, err
