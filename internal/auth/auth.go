@@ -6,7 +6,8 @@
 // partition key of [Caller.Grant]. The credentials are those of the NoSQL protocol: a
 // signature made with one of the four account keys (payload.go), a resource token of
 // [Verifier.Mint] (grant.go), or a bearer token of a configured issuer (bearer.go,
-// keyset.go). [Sign] makes a signature, for tests and the command line.
+// keyset.go). Protocols with passwords use [Verifier.VerifyKey], whose password is the
+// account key. [Sign] makes a signature, for tests and the command line.
 //
 // # Invariants
 //

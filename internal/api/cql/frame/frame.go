@@ -18,7 +18,7 @@
 //
 // The package opens no connection, and knows no statement and no value.
 //
-// Page: docs/architecture.md
+// Page: docs/cassandra.md
 package frame
 
 import (

@@ -1,0 +1,370 @@
+package cql
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/audit"
+)
+
+// connection is a connection of a client. One goroutine reads requests; each statement
+// runs in a goroutine of its own; whoever has an answer while nobody sends, sends.
+type connection struct {
+	server *Server
+	conn   net.Conn // as accepted
+	wire   *wire    // with TLS, if the client uses it
+	reader *frame.Reader
+	slots  chan struct{} // one element for each request whose answer is not sent
+
+	ctx    context.Context // of the requests; ends with the connection
+	cancel context.CancelFunc
+
+	running  sync.WaitGroup // statements
+	stopping atomic.Bool    // nothing more is read
+	signedIn atomic.Bool
+	spoken   atomic.Uint32 // the version, once the client has signed in
+	since    atomic.Int64  // when the connection began to wait, in Unix nanoseconds
+
+	// Owned by the reading goroutine.
+	version     frame.Version // of the first request; zero before it
+	compression frame.Compression
+	started     bool     // STARTUP was answered
+	session     *Session // nil before the client has signed in
+	keyspace    string   // in use
+	overload    bool     // answer OVERLOADED instead of not reading
+
+	mu sync.Mutex
+
+	idle    sync.Cond     // of mu: sending became false
+	writer  *frame.Writer // guarded by mu
+	sending bool          // guarded by mu: a goroutine sends what writer gathers
+	broken  bool          // guarded by mu: the client cannot be written to
+	owed    debt          // guarded by mu: released once what writer has gathered is sent
+}
+
+// debt is what a connection holds for answers until they are sent.
+type debt struct {
+	bytes int64
+	slots int
+}
+
+const (
+	// loginBytes is the maximum length of a body before a client has signed in.
+	loginBytes = 64 << 10
+
+	// requestBytes is the approximate memory of a request in addition to its body.
+	requestBytes = 1 << 10
+
+	// lingerTime and lingerBytes bound what is read and dropped after the last answer.
+	// Without that, the system may discard an answer that the client has not read.
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 1 << 20
+
+	// recordTypeHandshake is the first byte of every TLS connection.
+	recordTypeHandshake = 0x16
+)
+
+func newConnection(s *Server, conn net.Conn) *connection {
+	c := &connection{server: s, conn: conn, slots: make(chan struct{}, s.config.Streams)}
+	c.idle.L = &c.mu
+	c.ctx, c.cancel = context.WithCancel(s.base)
+	c.since.Store(time.Now().UnixNano())
+	return c
+}
+
+// idleSince returns when the connection became idle, and whether it is. Connections
+// that have not signed in count as idle for a long time.
+func (c *connection) idleSince() (int64, bool) {
+	since := c.since.Load()
+	if !c.signedIn.Load() {
+		return since - int64(24*time.Hour), true
+	}
+	return since, len(c.slots) == 0
+}
+
+// stop ends reading. The requests that were read are answered.
+func (c *connection) stop() {
+	c.stopping.Store(true)
+	_ = c.conn.SetReadDeadline(time.Now()) // The connection ends otherwise.
+}
+
+// serve serves the connection until its end.
+func (c *connection) serve() {
+	defer c.conn.Close()
+	defer c.cancel()
+	if err := c.speak(); err != nil {
+		return
+	}
+	for c.wait() == nil && c.next() {
+	}
+	if !c.stopping.Load() {
+		c.cancel() // Nobody waits for the answers.
+	}
+	c.running.Wait()
+	c.drain()
+	c.linger()
+}
+
+// speak finds out whether the client uses TLS.
+func (c *connection) speak() error {
+	config := &c.server.config
+	if err := c.conn.SetReadDeadline(time.Now().Add(config.LoginTimeout)); err != nil {
+		return err
+	}
+	var first [1]byte
+	if _, err := io.ReadFull(c.conn, first[:]); err != nil {
+		return err
+	}
+	begun := net.Conn(&begunConn{Conn: c.conn, first: first[:]})
+	switch {
+	case first[0] == recordTypeHandshake && config.TLS != nil:
+		secure := tls.Server(begun, config.TLS)
+		ctx, cancel := context.WithTimeout(c.ctx, config.LoginTimeout)
+		defer cancel()
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return err
+		}
+		begun = secure
+	case config.TLSOnly:
+		config.Watch.Refused(audit.ReasonPlain, c.conn.RemoteAddr().String())
+		return errors.New("the client does not use TLS")
+	}
+	c.wire = &wire{Conn: begun, pieceTime: config.ReadTimeout, writeTime: config.WriteTimeout}
+	c.reader = frame.NewReader(c.wire, min(loginBytes, config.FrameBytes))
+	c.writer = frame.NewWriter(c.wire)
+	return nil
+}
+
+// begunConn is a connection whose first byte was read.
+type begunConn struct {
+	net.Conn
+	first []byte
+}
+
+// Read returns the first byte, then those of the connection.
+func (c *begunConn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// pieceBytes is how much of a request must arrive, and of an answer must be taken,
+// within the client's time.
+const pieceBytes = 64 << 10
+
+// wire sets deadlines for each piece of a request or an answer.
+type wire struct {
+	net.Conn
+	pieceTime, writeTime time.Duration
+	read                 int64 // bytes; owned by the reading goroutine
+	goal                 int64 // read must reach it before the deadline; 0 for none
+}
+
+// expect sets the deadline for the next piece.
+func (w *wire) expect() {
+	w.goal = w.read + pieceBytes
+	_ = w.SetReadDeadline(time.Now().Add(w.pieceTime)) // The next read returns the error.
+}
+
+// Read reads from the client. It renews the deadline after each piece.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	w.read += int64(n)
+	if w.goal > 0 && w.read >= w.goal {
+		w.expect()
+	}
+	return n, err
+}
+
+// Write sends p, at once if it is one piece.
+func (w *wire) Write(p []byte) (int, error) {
+	sent := 0
+	for {
+		if err := w.SetWriteDeadline(time.Now().Add(w.writeTime)); err != nil {
+			return sent, err
+		}
+		n, err := w.Conn.Write(p[sent:min(len(p), sent+pieceBytes)])
+		sent += n
+		if err != nil || sent == len(p) {
+			return sent, err
+		}
+	}
+}
+
+// wait returns when a request begins. Before the client has signed in, the deadline of
+// speak stays in force.
+func (c *connection) wait() error {
+	for !c.reader.Ready() {
+		c.wire.goal = 0
+		c.since.Store(time.Now().UnixNano())
+		if c.session != nil {
+			var deadline time.Time
+			if idle := c.server.config.IdleTimeout; idle > 0 {
+				deadline = time.Now().Add(idle)
+			}
+			if err := c.wire.SetReadDeadline(deadline); err != nil {
+				return err
+			}
+		}
+		if c.stopping.Load() {
+			return net.ErrClosed
+		}
+		err := c.reader.Wait()
+		if err == nil {
+			break
+		}
+		if c.stopping.Load() || !errors.Is(err, os.ErrDeadlineExceeded) || len(c.slots) == 0 {
+			return err
+		}
+		// The client waits for an answer.
+	}
+	if c.stopping.Load() {
+		return net.ErrClosed
+	}
+	if c.session != nil {
+		c.wire.expect()
+	}
+	return nil
+}
+
+// next reads a request and begins to answer it. It returns false if the connection
+// ends.
+func (c *connection) next() bool {
+	h, err := c.reader.Header()
+	if err != nil {
+		return c.end(0, err)
+	}
+	if version, stream, fault := c.check(&h); fault != nil {
+		c.version = version
+		return c.end(stream, fault)
+	}
+	c.version = h.Version
+	if c.session == nil {
+		return c.login(&h)
+	}
+	if int64(h.Length) > int64(c.server.config.FrameBytes) {
+		_, err := c.reader.Body() // It returns the error without reading.
+		return c.end(h.Stream, err)
+	}
+	r := &request{connection: c, stream: h.Stream, keyspace: c.keyspace, bytes: requestBytes + int64(h.Length)}
+	switch taken, err := c.reserve(r); {
+	case err != nil:
+		return false
+	case !taken:
+		if err := c.reader.Skip(); err != nil {
+			return c.end(h.Stream, err)
+		}
+		c.send(&frame.Frame{Version: c.version, Stream: h.Stream, Message: overloaded()}, debt{})
+		return true
+	}
+	body, err := c.reader.Body()
+	if err == nil {
+		if grown := int64(len(body)) - int64(h.Length); grown > 0 {
+			r.bytes += grown
+			c.server.inflight.add(grown)
+		}
+		r.frame, err = frame.Decode(h, body)
+	}
+	if err != nil {
+		c.pay(debt{bytes: r.bytes, slots: 1})
+		return c.end(h.Stream, err)
+	}
+	return c.dispatch(r)
+}
+
+// reserve takes a slot and the memory for a request. If there is none, it waits, or
+// returns false to a client that wants to know.
+func (c *connection) reserve(r *request) (bool, error) {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		if c.overload {
+			return false, nil
+		}
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.ctx.Done():
+			return false, c.ctx.Err()
+		}
+		defer c.wire.expect() // The client had no reason to wait with the rest.
+	}
+	if c.server.inflight.try(r.bytes) {
+		return true, nil
+	}
+	if c.overload {
+		<-c.slots
+		return false, nil
+	}
+	if err := c.server.inflight.take(c.ctx, r.bytes); err != nil {
+		<-c.slots
+		return false, err
+	}
+	c.wire.expect()
+	return true, nil
+}
+
+// check returns what is wrong with a header, and in which version and on which stream
+// the client is told.
+func (c *connection) check(h *frame.Header) (frame.Version, int16, error) {
+	highest := c.server.config.Release.highest()
+	switch {
+	case h.Version < frame.V3 || h.Version > highest:
+		// Drivers try another version when they see this text, on stream 0.
+		return highest, 0, protocolError("Invalid or unsupported protocol version (%d); supported versions are (%s)",
+			h.Version, strings.Join(c.server.config.Release.versions(), ", "))
+	case c.version != 0 && c.version != h.Version:
+		return c.version, h.Stream, protocolError("Invalid message version. Got %s but previous messages on this connection had version %s", h.Version, c.version)
+	case !h.Opcode.Known() || h.Response || h.Opcode.Response():
+		_, err := frame.Decode(*h, nil)
+		return highest, h.Stream, err
+	}
+	return 0, 0, nil
+}
+
+// end tells the client why its connection ends, if it is its own fault, and returns
+// false.
+func (c *connection) end(stream int16, err error) bool {
+	var fault *frame.Error
+	if errors.As(err, &fault) {
+		if c.version == 0 {
+			c.version = c.server.config.Release.highest()
+		}
+		c.server.config.Logger.Debug("ended a connection of CQL", "remote", c.conn.RemoteAddr().String(), "error", err)
+		c.send(&frame.Frame{Version: c.version, Stream: stream, Message: fault}, debt{})
+	}
+	return false
+}
+
+// linger gives the client time to read the last answer.
+func (c *connection) linger() {
+	if secure, ok := c.wire.Conn.(*tls.Conn); ok {
+		_ = secure.CloseWrite() // The connection ends in any case.
+	}
+	half, ok := c.conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.conn, lingerBytes) // The connection ends in any case.
+}
+
+// remote returns the address of the client.
+func (c *connection) remote() netip.AddrPort {
+	if tcp, ok := c.conn.RemoteAddr().(*net.TCPAddr); ok {
+		at := tcp.AddrPort()
+		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	}
+	return netip.AddrPort{}
+}
