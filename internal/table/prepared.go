@@ -1,0 +1,313 @@
+package table
+
+import (
+	"context"
+	"slices"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// Prepared is a SELECT, INSERT, UPDATE, DELETE or batch that was compiled for a schema.
+// It is immutable.
+type Prepared struct {
+	Tables  []*Table // each once
+	Markers []Marker // in the order of the text
+
+	// KeyMarkers are the markers of the columns of the partition key, in its order, nil
+	// unless each has one.
+	KeyMarkers []int
+
+	query  *query
+	writes []*write
+	batch  *cql.Batch
+	times  term // of BEGIN BATCH USING TIMESTAMP; nil for none
+}
+
+// Values are the values of the markers of a statement.
+type Values struct {
+	Bytes [][]byte // nil is null
+	Unset []bool   // values that the client has not set; nil for none
+}
+
+func (v Values) binding(m *Moment) *binding {
+	return &binding{moment: m, values: v.Bytes, unset: v.Unset}
+}
+
+// Prepare compiles a statement on data. inUse is the keyspace in use, which may be
+// empty. The error is an *Error.
+func (s *Schema) Prepare(p cql.Parsed, inUse string) (*Prepared, error) {
+	prepared := &Prepared{}
+	a := newTerms(p, s.UserType)
+	var err error
+	switch e := p.Statement.(type) {
+	case *cql.Select:
+		err = prepared.selects(a, s, e, inUse)
+	case *cql.Batch:
+		err = prepared.batches(a, s, e, inUse)
+	case *cql.Insert, *cql.Update, *cql.Delete:
+		err = prepared.modifies(a, s, e, inUse)
+		if err == nil {
+			prepared.KeyMarkers = prepared.writes[0].where.keyMarkers()
+		}
+	default:
+		err = invalid("The statement has no values")
+	}
+	prepared.Markers = a.markers
+	return prepared, err
+}
+
+func (p *Prepared) selects(a *terms, s *Schema, e *cql.Select, inUse string) error {
+	t, err := s.Table(e.From, inUse)
+	if err != nil {
+		return err
+	}
+	if p.query, err = a.compileSelect(t, e); err != nil {
+		return err
+	}
+	p.Tables, p.KeyMarkers = []*Table{t}, p.query.where.keyMarkers()
+	return nil
+}
+
+func (p *Prepared) modifies(a *terms, s *Schema, e cql.Statement, inUse string) error {
+	var name cql.Name
+	switch e := e.(type) {
+	case *cql.Insert:
+		name = e.Table
+	case *cql.Update:
+		name = e.Table
+	case *cql.Delete:
+		name = e.Table
+	}
+	if name.Keyspace == "" {
+		name.Keyspace = inUse
+	}
+	if err := unmodifiable(name.Keyspace); err != nil {
+		return err
+	}
+	t, err := s.Table(name, inUse)
+	if err != nil {
+		return err
+	}
+	w, err := a.compileWrite(t, e)
+	if err != nil {
+		return err
+	}
+	if p.writes = append(p.writes, w); !slices.Contains(p.Tables, t) {
+		p.Tables = append(p.Tables, t)
+	}
+	return nil
+}
+
+func (p *Prepared) batches(a *terms, s *Schema, e *cql.Batch, inUse string) (err error) {
+	p.batch = e
+	for _, one := range e.Statements {
+		if err := p.modifies(a, s, one, inUse); err != nil {
+			return err
+		}
+	}
+	if p.times, err = a.optional(e.Using.Timestamp, receiver{t: native(row.KindBigInt), name: "[timestamp]"}); err != nil {
+		return err
+	}
+	return checkBatch(e.Kind, e.Using, p.writes)
+}
+
+// Reads says whether the statement is a SELECT.
+func (p *Prepared) Reads() bool { return p.query != nil }
+
+// Conditional says whether the statement has a condition.
+func (p *Prepared) Conditional() bool { return slices.ContainsFunc(p.writes, (*write).conditional) }
+
+// Columns returns the columns of the result: none for a write, whose result has columns
+// of its own if it is conditional.
+func (p *Prepared) Columns() []ResultColumn {
+	if p.query == nil {
+		return nil
+	}
+	return p.query.resultColumns()
+}
+
+// Select reads a page of a SELECT. The error is an *Error, or one of the source.
+func (p *Prepared) Select(ctx context.Context, source Source, v Values, m *Moment, options *PageOptions) (Page, error) {
+	if err := p.query.checkPaging(options.Size); err != nil {
+		return Page{}, err
+	}
+	return p.query.run(ctx, source, v.binding(m), options)
+}
+
+// Changes returns what a write does, one change for each partition key of each table. The
+// timestamp of the request is times, nil if it has none: then the writer of a partition
+// gives one, or fallback is the one of a batch of several partition keys. now is in
+// seconds since 1970. The error is an *Error.
+func (p *Prepared) Changes(v Values, m *Moment, times *int64, fallback, now int64) ([]*KeyChange, error) {
+	b := v.binding(m)
+	if p.batch == nil {
+		return p.writes[0].bind(b, times, now)
+	}
+	if p.times != nil && !p.times.unset(b) {
+		bytes, err := p.times.bind(b)
+		switch {
+		case err != nil:
+			return nil, err
+		case bytes == nil:
+			return nil, invalid("Invalid null value of timestamp")
+		}
+		n := row.Integer(bytes)
+		times = &n
+	}
+	parts := make([]BatchPart, 0, len(p.writes))
+	for _, w := range p.writes {
+		parts = append(parts, BatchPart{write: w, b: b})
+	}
+	return changesOf(parts, times, fallback, now)
+}
+
+// BatchPart is a prepared write of a batch with its values.
+type BatchPart = batchPart
+
+// Part returns the statement with values as a part of a batch. The error is an *Error if
+// it cannot be one.
+func (p *Prepared) Part(v Values, m *Moment) (BatchPart, error) {
+	if p.batch != nil || len(p.writes) != 1 {
+		return BatchPart{}, invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+	}
+	return BatchPart{write: p.writes[0], b: v.binding(m)}, nil
+}
+
+// BatchChanges returns what the statements of a batch do, as [Prepared.Changes] does.
+func BatchChanges(kind cql.BatchKind, parts []BatchPart, times *int64, fallback, now int64) ([]*KeyChange, error) {
+	writes := make([]*write, len(parts))
+	for i := range parts {
+		writes[i] = parts[i].write
+	}
+	if err := checkBatch(kind, cql.Using{}, writes); err != nil {
+		return nil, err
+	}
+	return changesOf(parts, times, fallback, now)
+}
+
+// changesOf binds the parts of a batch. Those of several partition keys get one timestamp
+// in any case, because no writer knows that of another.
+func changesOf(parts []batchPart, times *int64, fallback, now int64) ([]*KeyChange, error) {
+	all, err := bindBatch(parts, times, now)
+	if err == nil && len(all) > 1 && times == nil {
+		all, err = bindBatch(parts, &fallback, now)
+	}
+	return all, err
+}
+
+// Conditional says whether the change has conditions, so that its result has rows.
+func (k *KeyChange) Conditional() bool { return k.conditional }
+
+// Result returns the columns and cells of the result of a conditional change that was
+// evaluated, and the number of rows: whether it was applied, and if not the rows with
+// conditions as they are.
+func (p *Prepared) Result(k *KeyChange) (columns []ResultColumn, cells []byte, count int, err error) {
+	parts := make([]*write, len(p.writes))
+	copy(parts, p.writes)
+	return resultOf(k, parts, p.batch != nil)
+}
+
+// BatchResult is [Prepared.Result] for a batch of prepared statements.
+func BatchResult(k *KeyChange, parts []BatchPart) (columns []ResultColumn, cells []byte, count int, err error) {
+	writes := make([]*write, len(parts))
+	for i := range parts {
+		writes[i] = parts[i].write
+	}
+	return resultOf(k, writes, true)
+}
+
+func resultOf(k *KeyChange, writes []*write, batch bool) (columns []ResultColumn, cells []byte, count int, err error) {
+	columns = []ResultColumn{{"[applied]", native(row.KindBoolean)}}
+	if k.Applied {
+		return columns, appendCell(nil, row.Boolean(true)), 1, nil
+	}
+	var shown []*Column
+	add := func(c *Column) {
+		if !slices.Contains(shown, c) {
+			shown = append(shown, c)
+		}
+	}
+	whole, some := false, false
+	for _, w := range writes {
+		whole = whole || w.notExists || batch && w.exists
+		some = some || len(w.conditions) > 0
+	}
+	switch {
+	case whole:
+		for _, c := range k.Table.all() {
+			add(c)
+		}
+	case some && batch:
+		for _, c := range slices.Concat(k.Table.Partition, k.Table.Clustering) {
+			add(c)
+		}
+		fallthrough
+	case some:
+		for _, w := range writes {
+			for i := range w.conditions {
+				add(w.conditions[i].column)
+			}
+		}
+	}
+	exists := slices.ContainsFunc(k.Found, func(f FoundRow) bool { return f.Exists })
+	if len(shown) == 0 || !exists {
+		return columns, appendCell(nil, row.Boolean(false)), 1, nil
+	}
+	for _, c := range shown {
+		columns = append(columns, ResultColumn{c.Name, c.Type})
+	}
+	for i := range k.Found {
+		f := &k.Found[i]
+		if !f.Exists {
+			continue
+		}
+		cells = appendCell(cells, row.Boolean(false))
+		for _, c := range shown {
+			v, err := k.valueOf(f, c)
+			if err != nil {
+				return nil, nil, 0, err
+			}
+			cells = appendCell(cells, v)
+		}
+		count++
+	}
+	return columns, cells, count, nil
+}
+
+// valueOf returns the value of a column in a row that a condition was about.
+func (k *KeyChange) valueOf(f *FoundRow, c *Column) ([]byte, error) {
+	want := row.Want{Column: c.ID, Type: c.Type}
+	at := row.Snapshot{Now: k.Now}
+	switch c.Kind {
+	case PartitionKey:
+		values, err := row.SplitRoutingKey([]byte(k.Key), len(k.Table.Partition))
+		if err != nil {
+			return nil, err
+		}
+		return values[c.Position], nil
+	case Clustering:
+		if f.Key == nil || !f.Row.Alive(k.Now) {
+			return nil, nil
+		}
+		columns := make([]row.KeyColumn, len(k.Table.Clustering))
+		for i, c := range k.Table.Clustering {
+			columns[i] = c.key()
+		}
+		values, err := row.DecodeKey(columns, f.Key)
+		if err != nil {
+			return nil, err
+		}
+		for _, original := range f.Row.Key {
+			if original.Column < len(values) {
+				values[original.Column] = original.Value
+			}
+		}
+		return values[c.Position], nil
+	case Static:
+		v, err := f.Static.Value(want, at)
+		return v.Bytes, err
+	}
+	v, err := f.Row.Value(want, at)
+	return v.Bytes, err
+}
