@@ -35,7 +35,16 @@ func (s *Source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.Ter
 		}
 		err := s.walk(ctx, walk, count, func(w *walker, set *storage.Postings) (bool, error) {
 			first, n := uint64(0), int64(0)
-			if walk.First {
+			switch {
+			case !walk.First:
+			case walk.Desc && w.begins(s.term): // The set is read from its end.
+				for number, ok := set.Prev(); ok; number, ok = set.Prev() {
+					if n++; Stopped(ctx, int(n)) != nil {
+						return false, Stopped(ctx, int(n))
+					}
+					first = number
+				}
+			default:
 				var ok bool
 				if first, ok = set.Next(); ok {
 					n = 1
@@ -268,11 +277,16 @@ func (w *walker) next() bool {
 	return w.lists.Next()
 }
 
+// begins reports whether the walk begins inside of the documents of a term.
+func (w *walker) begins(term index.Term) bool {
+	return w.walk.After != 0 && term == w.walk.From && (term != "" || w.walk.Started)
+}
+
 // visit passes the documents of a term to a visitor, except for those before the
 // position where the walk begins.
 func (w *walker) visit(term index.Term, set *storage.Postings, visit visitor) (more bool, err error) {
 	w.s.term = term
-	if w.walk.After == 0 || term != w.walk.From || term == "" && !w.walk.Started {
+	if !w.begins(term) {
 		return visit(w, set)
 	}
 	if w.walk.Desc {
