@@ -6,7 +6,7 @@ import (
 )
 
 // budget bounds the bytes of all requests and answers in memory. It is first come,
-// first served, so that large requests are not overtaken for ever.
+// first served, so that small requests do not overtake large ones.
 type budget struct {
 	mu sync.Mutex
 

@@ -18,7 +18,8 @@ import (
 )
 
 // connection is a connection of a client. One goroutine reads requests; each statement
-// runs in a goroutine of its own; whoever has an answer while nobody sends, sends.
+// runs in a goroutine of its own. A goroutine that has an answer sends it, unless
+// another one is sending: that one sends it too.
 type connection struct {
 	server *Server
 	conn   net.Conn // as accepted
@@ -108,7 +109,7 @@ func (c *connection) serve() {
 	for c.wait() == nil && c.next() {
 	}
 	if !c.stopping.Load() {
-		c.cancel() // Nobody waits for the answers.
+		c.cancel() // The client is gone.
 	}
 	c.running.Wait()
 	c.drain()

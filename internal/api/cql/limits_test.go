@@ -147,7 +147,7 @@ func TestSlowTaker(t *testing.T) {
 	for range 40 {
 		c.send(query("SELECT v FROM ks.t"))
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(answerTime)
 	for w.Connections() > 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection is open")

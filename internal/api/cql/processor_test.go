@@ -74,7 +74,7 @@ func newSmall() *small {
 		p.table("system_schema", "keyspaces", "keyspace_name", text, keyspace, "durable_writes", truth, []byte{1},
 			"replication", options, append(binary.BigEndian.AppendUint32(nil, 1), cellsOf("class", "org.apache.cassandra.locator.LocalStrategy")[4:]...))
 	}
-	p.table("system_schema", "tables", "keyspace_name", text, "ks", "table_name", text, "t", "bloom_filter_fp_chance", double, make([]byte, 8), "comment", text, "", "id", uuid, host)
+	p.table("system_schema", "tables", "keyspace_name", text, "ks", "table_name", text, "t", "bloom_filter_fp_chance", double, make([]byte, 8), "comment", text, "", "flags", frame.SetOf(text), cellsOf("compound"), "id", uuid, host)
 	p.table("system_schema", "columns", "keyspace_name", text, "ks", "table_name", text, "t", "column_name", text, "k",
 		"clustering_order", text, "none", "column_name_bytes", frame.Simple(frame.TypeBlob), "k", "kind", text, "partition_key", "position", integer, 0, "type", text, "int")
 	p.table("system_schema", "columns", "keyspace_name", text, "ks", "table_name", text, "t", "column_name", text, "v",
@@ -87,7 +87,12 @@ func newSmall() *small {
 		"body", text, nil, "called_on_null_input", truth, nil, "language", text, nil, "return_type", text, nil)
 	p.table("system_schema", "aggregates", "keyspace_name", text, nil, "aggregate_name", text, nil, "argument_types", names, nil, "final_func", text, nil,
 		"initcond", text, nil, "return_type", text, nil, "state_func", text, nil, "state_type", text, nil)
-	p.table("system_schema", "views", "keyspace_name", text, nil, "view_name", text, nil, "base_table_name", text, nil, "id", uuid, nil)
+	p.table("system_schema", "views", "keyspace_name", text, nil, "view_name", text, nil, "base_table_name", text, nil, "id", uuid, nil,
+		"base_table_id", uuid, nil, "bloom_filter_fp_chance", double, nil, "caching", options, nil, "comment", text, nil, "compaction", options, nil,
+		"compression", options, nil, "crc_check_chance", double, nil, "dclocal_read_repair_chance", double, nil, "default_time_to_live", integer, nil,
+		"extensions", options, nil, "gc_grace_seconds", integer, nil, "include_all_columns", truth, nil, "max_index_interval", integer, nil,
+		"memtable_flush_period_in_ms", integer, nil, "min_index_interval", integer, nil, "read_repair_chance", double, nil, "speculative_retry", text, nil,
+		"where_clause", text, nil)
 	p.table("system_virtual_schema", "keyspaces", "keyspace_name", text, nil)
 	p.table("system_virtual_schema", "tables", "keyspace_name", text, nil, "table_name", text, nil)
 	p.table("system_virtual_schema", "columns", "keyspace_name", text, nil, "table_name", text, nil, "column_name", text, nil)
@@ -146,7 +151,7 @@ type smallTerm struct {
 var (
 	selects = regexp.MustCompile(`(?is)^select\s+(.+?)\s+from\s+([\w."]+)(?:\s+where\s+(.+?))?\s*$`)
 	inserts = regexp.MustCompile(`(?is)^insert\s+into\s+([\w."]+)\s*\(([^)]*)\)\s*values\s*\(([^)]*)\)(\s+if not exists)?\s*$`)
-	creates = regexp.MustCompile(`(?is)^(create|alter|drop)\s+table\s+([\w."]+)`)
+	creates = regexp.MustCompile(`(?is)^(create|alter|drop)\s+(table|keyspace)\s+(if not exists\s+)?([\w."]+)`)
 	using   = regexp.MustCompile(`(?is)^(?:/\*.*\*/)?\s*use\s+"?(\w+)"?\s*$`)
 	relates = regexp.MustCompile(`^\s*(\w+)\s*=\s*(\S+)\s*$`)
 )
@@ -268,8 +273,11 @@ func (p *small) Prepare(_ context.Context, session *Session, keyspace, query str
 	} else if m := creates.FindStringSubmatch(query); m != nil {
 		s.Kind, s.Permission, s.On = Define, strings.ToUpper(m[1]), "<keyspace ks>"
 		change := map[string]string{"create": frame.Created, "alter": frame.Updated, "drop": frame.Dropped}[strings.ToLower(m[1])]
-		_, name, _ := strings.Cut(m[2], ".")
+		_, name, _ := strings.Cut(m[4], ".")
 		plan.do = func(r *Result) {
+			if m[3] != "" {
+				return
+			}
 			r.Changes = []frame.SchemaChange{{Change: change, Target: frame.TargetTable, Keyspace: "ks", Name: name}}
 		}
 	} else if m := using.FindStringSubmatch(query); m != nil {

@@ -92,7 +92,7 @@ func (c *connection) push(event *frame.Event) {
 	c.mu.Unlock()
 	switch {
 	case full:
-		_ = c.conn.Close() // Whoever sends notices.
+		_ = c.conn.Close() // The goroutine that sends notices.
 	case begin:
 		go c.sendGathered()
 	}

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type world struct {
 	keys    auth.Keys
 	address string
 	ended   chan error // the result of Serve
+
+	verifier atomic.Pointer[auth.Verifier]
 }
 
 // start starts a server on a port, which is closed with the test.
@@ -38,7 +41,8 @@ func start(t testing.TB, config Config, listen string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Processor, config.Account, config.Verifier = w.small, "account", func() *auth.Verifier { return verifier }
+	w.verifier.Store(verifier)
+	config.Processor, config.Account, config.Verifier = w.small, "account", w.verifier.Load
 	w.Server = New(config)
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -77,8 +81,8 @@ type client struct {
 	stream  int16
 }
 
-// patience bounds the waiting for an answer.
-const patience = 10 * time.Second
+// answerTime bounds the waiting for an answer.
+const answerTime = 10 * time.Second
 
 // dial connects without signing in.
 func (w *world) dial(t testing.TB, version frame.Version) *client {
@@ -135,7 +139,7 @@ func (c *client) send(messages ...frame.Message) {
 
 func (c *client) receive() frame.Frame {
 	c.t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
 		c.t.Fatal(err)
 	}
 	f, err := c.reader.Next()
@@ -204,7 +208,7 @@ func (c *client) rows(m frame.Message) [][]string {
 // ended checks that the server ends the connection.
 func (c *client) ended() {
 	c.t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
 		c.t.Fatal(err)
 	}
 	var timeout net.Error
