@@ -18,20 +18,24 @@ type analysis struct {
 	params      map[string]value.Value
 	functions   func(name string) (Function, bool) // user-defined; nil if there are none
 	diagnostics []sql.Diagnostic
-	size        int                  // of diagnostics, in bytes
-	limits      []sql.Diagnostic     // limits that the query exceeds; reported if there is no other error
-	unknown     []sql.Diagnostic     // user-defined functions that do not exist: only a container knows
-	missing     string               // "" when everything is executable
-	joins       int                  // JOINs so far, those of subqueries included
-	udfs        int                  // calls of user-defined functions so far
-	whole       sql.Span             // of the query
-	clause      clause               // of the innermost query
-	in          frame                // the innermost query
-	sets        int                  // input sets so far
-	several     map[*sql.Select]bool // queries that can have several rows per document
-	many        map[*sql.Select]bool // queries whose inputs can have several rows per document
-	width       map[*sql.Select]int  // number of input sets of the result of a query, if it is not one
-	composed    bool                 // LET has an aggregate
+	size        int                    // of diagnostics, in bytes
+	limits      []sql.Diagnostic       // limits that the query exceeds; reported if there is no other error
+	unknown     []sql.Diagnostic       // user-defined functions that do not exist: only a container knows
+	missing     string                 // "" when everything is executable
+	joins       int                    // JOINs so far, those of subqueries included
+	udfs        int                    // calls of user-defined functions so far
+	whole       sql.Span               // of the query
+	clause      clause                 // of the innermost query
+	in          frame                  // the innermost query
+	at          position               // of the innermost query
+	depth       int                    // of subqueries in expressions
+	sets        int                    // input sets so far
+	several     map[*sql.Select]bool   // queries that can have several rows per document
+	many        map[*sql.Select]bool   // queries whose inputs can have several rows per document
+	raw         map[*sql.Select]bool   // grouped queries with an error, whose result is that of their inputs
+	width       map[*sql.Select]int    // number of input sets of the result of a query, if it is not one
+	faulty      map[*sql.CallExpr]bool // calls of aggregates with a wrong number of arguments
+	composed    bool                   // LET has an aggregate
 }
 
 // clause is the part of a query that is checked.
@@ -92,7 +96,7 @@ func (a *analysis) later(format string, args ...any) {
 // accepts the query but partitions refuse it, check records their error in the plan.
 func (p *Plan) check(text string) error {
 	q := p.query
-	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}}
+	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}, raw: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
@@ -101,7 +105,7 @@ func (p *Plan) check(text string) error {
 	if len(faults) > 0 {
 		return sql.NewError(text, faults...)
 	}
-	if err := a.order(q); err != nil {
+	if err := a.order(q, s); err != nil {
 		return err
 	}
 	switch {
@@ -137,9 +141,12 @@ const (
 // such a query.
 func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer, set: at < inside && q.From == nil}
-	in, before := a.in, a.clause
-	a.in, a.clause = frame{q, s}, clauseFrom
-	defer func() { a.in, a.clause = in, before }()
+	if s.set {
+		s.addSet(a.newSet())
+	}
+	in, place, before := a.in, a.at, a.clause
+	a.in, a.at, a.clause = frame{q, s}, at, clauseFrom
+	defer func() { a.in, a.at, a.clause = in, place, before }()
 	if q.Top != nil && q.Offset != nil {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
@@ -157,27 +164,81 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	}
 	a.groupBy(q, s)
 	set := s.set
+	s.groups = set && len(q.GroupBy) > 0
 	if len(q.OrderBy) > 0 {
 		a.orderBy(q, s, at)
 	}
 	a.list(q, s)
+	s.groups = false
 	if len(q.GroupBy) == 0 {
 		set = s.set
 	}
 	correct := len(a.diagnostics) == 0
-	grouped := isGrouped(q) || ordersGroups(q)
+	grouped := a.groups(q)
 	switch {
 	case correct && set:
 		a.groupedQuery(q, s)
 	case correct:
 		a.ungrouped(func() { a.groupedQuery(q, s) })
 	case set && grouped:
-		a.width[q] = len(s.own)
+		a.width[q] = len(s.own) + len(s.extra)
+		a.raw[q] = true
+		if q.From != nil {
+			a.leak(q.From.Inputs[:len(q.From.Inputs)-1], s)
+		}
+	}
+	if at == source && !s.set {
+		a.width[q] = len(s.own) + 1
+		a.leak(q.From.Inputs, s)
 	}
 	a.many[q] = s.set
-	a.several[q] = s.set && (!correct || !isGrouped(q) || len(q.GroupBy) > 0)
+	a.several[q] = s.set && (!correct || !isGrouped(q) || len(q.GroupBy) > 0 || at == source && hasIn(q.From))
 	a.counts(q, at, correct || !set || !grouped)
 	return s
+}
+
+// hasIn reports whether an input iterates. The planner does not know that aggregates of
+// such rows, in place of the container, are one row.
+func hasIn(from *sql.From) bool {
+	return from != nil && slices.ContainsFunc(from.Inputs, func(in sql.Input) bool { return in.In })
+}
+
+// leak makes names of a query known to the outer one, as the planner does for queries
+// that it leaves early.
+func (a *analysis) leak(inputs []sql.Input, s *scope) {
+	for i := range inputs {
+		if name := inputs[i].Name(); s.outer != nil && name != "" && !s.outer.has(name) {
+			s.outer.define(name, s.names[name])
+		}
+	}
+}
+
+// groups reports whether the rows of a query are groups, or would be without the errors
+// found so far.
+func (a *analysis) groups(q *sql.Select) bool {
+	if len(q.GroupBy) > 0 {
+		return true
+	}
+	for x := range q.Columns() {
+		if a.aggregates(x) {
+			return true
+		}
+	}
+	return a.ordersGroups(q)
+}
+
+func (a *analysis) ordersGroups(q *sql.Select) bool {
+	return len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return a.aggregates(sort.Expr) })
+}
+
+// aggregates reports whether x contains a call of an aggregate that has no error.
+func (a *analysis) aggregates(x sql.Expr) bool {
+	for call := range aggregatesIn(x) {
+		if !a.faulty[call] {
+			return true
+		}
+	}
+	return false
 }
 
 // ungrouped runs a check whose errors the planner does not find but partitions do.
@@ -219,13 +280,14 @@ func (a *analysis) input(q *sql.Select, i int, at position) {
 		one.set = a.newSet()
 		s.addSet(one.set)
 	default:
-		one = a.collection(in, i, one)
+		one = a.collection(in, i, one, at)
 	}
 	name := in.Name()
 	if name == "" {
 		return
 	}
-	if one.bare = one.bare && !s.set; !renames(in) && s.has(name) {
+	one.bare = one.bare && !s.set && a.depth > 0
+	if known, where := s.lookup(name); where != nil && known.set != one.set && !a.unresolved(in) && !a.raw[in.Subquery] {
 		a.report(in.AliasAt, "SC2021", "The input set name or alias '%s' is specified more than once in the FROM clause.", truncate(name))
 	}
 	s.define(name, one)
@@ -250,15 +312,22 @@ func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
 		known, _ := inner.lookup(x.Name)
 		one.set = known.set
 	}
+	if sub := in.Subquery; !s.set && !first && sub.Where == nil {
+		switch {
+		case sub.Star:
+			one.set = inner.onlySet()
+		case len(sub.Items) > 0:
+			one.columns = sub.Items
+		}
+	}
 	if one.set == 0 {
 		one.set = a.newSet()
 	}
 	s.addSet(one.set)
-	more, wide := a.width[in.Subquery]
-	for range more - 1 {
+	for range a.width[in.Subquery] - 1 {
 		s.addSet(a.newSet())
 	}
-	if in.In && first && !wide {
+	if in.In && first {
 		s.addSet(a.newSet())
 	}
 	return one
@@ -266,31 +335,37 @@ func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
 
 // collection checks an input that is a place in another one, and completes its alias.
 // An input that is only a name is the input of that name.
-func (a *analysis) collection(in *sql.Input, i int, one alias) alias {
+func (a *analysis) collection(in *sql.Input, i int, one alias, at position) alias {
 	s := a.in.s
 	b := a.expr(in.Collection, s)
 	s.set = s.set || in.In
 	if root, _ := pathRoot(in.Collection, nil); root != nil {
 		known, where := s.lookup(root.Name)
 		one.bare = where != nil && known.bare
-		if renames(in) && (!s.set || in.Name() == root.Name) {
+		if renames(in) && (!s.set && at >= inside || in.Name() == root.Name) {
 			one.set = known.set
 		}
 	}
 	if !renames(in) {
-		s.refers = s.refers || b.refers
+		s.refers = s.refers || b.refers || !one.bare
 	}
 	if one.set == 0 {
 		one.set = a.newSet()
 	}
-	if i > 0 || !renames(in) || in.Name() != in.Collection.(*sql.Ident).Name {
+	switch {
+	case a.unresolved(in) && s.has(in.Name()):
+	case i > 0 || !renames(in) || in.Name() != in.Collection.(*sql.Ident).Name:
 		s.addSet(one.set)
 	}
 	return one
 }
 
-// renames reports whether an input is only the name of another one. Its alias may be a
-// name that exists.
+// unresolved reports whether an input is only a name, of no input.
+func (a *analysis) unresolved(in *sql.Input) bool {
+	return renames(in) && !a.in.s.has(in.Collection.(*sql.Ident).Name)
+}
+
+// renames reports whether an input is only the name of another one.
 func renames(in *sql.Input) bool {
 	_, plain := in.Collection.(*sql.Ident)
 	return plain && !in.In && in.Subquery == nil
@@ -311,13 +386,15 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 	if q.Rank && q.Distinct {
 		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
 	}
-	if q.Star && !(s.set && ordersGroups(q)) && (len(s.own) > 1 || q.From == nil && s.inputSets() > 1) {
+	if q.Star && !(s.set && a.ordersGroups(q)) && (len(s.own) > 1 || q.From == nil && len(q.OrderBy) == 0 && s.outer.inputSets() > 1) {
 		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
-	s.refers = s.refers || q.Star && q.From == nil && s.inputSets() > 0
+	s.refers = s.refers || q.Star && q.From == nil && s.outer.inputSets() > 0
 	names := columnNames(q.Items)
 	if q.Value != nil {
-		s.refers = a.expr(q.Value, s).refers || s.refers
+		b := a.expr(q.Value, s)
+		s.refers = b.refers || s.refers
+		s.null = b.null && q.From == nil
 	}
 	for i := range q.Items {
 		item := &q.Items[i]
@@ -362,14 +439,14 @@ func (a *analysis) orderBy(q *sql.Select, s *scope, at position) {
 // counts checks TOP, OFFSET and LIMIT, which subqueries must not have. The planner does
 // not check the TOP of a grouped query with an error.
 func (a *analysis) counts(q *sql.Select, at position, top bool) {
-	if q.Top != nil && at != outermost && top {
-		a.report(q.TopAt, "SC2203", "'TOP' is not supported in subqueries.")
+	if q.Top != nil && top {
+		if at != outermost {
+			a.report(q.TopAt, "SC2203", "'TOP' is not supported in subqueries.")
+		}
+		a.count(q.Top, "SC2060", "The count value provided for a TOP clause must be an integer.")
 	}
 	if q.Offset != nil && at != outermost {
 		a.report(q.OffsetAt, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
-	}
-	if top {
-		a.count(q.Top, "SC2060", "The count value provided for a TOP clause must be an integer.")
 	}
 	a.count(q.Offset, "SC2062", "The OFFSET count value exceeds the maximum allowed value.")
 	a.count(q.Limit, "SC2061", "The LIMIT count value exceeds the maximum allowed value.")

@@ -28,6 +28,13 @@ func (a *analysis) expr(x sql.Expr, s *scope) bound {
 			return bound{null: true}
 		}
 		return bound{refers: a.expr(x.X, s).refers}
+	case *sql.MemberExpr:
+		b := bound{refers: a.expr(x.X, s).refers}
+		if root, ok := x.X.(*sql.Ident); ok {
+			one, _ := s.lookup(root.Name)
+			b.refers = b.refers && (one.columns == nil || slices.Contains(columnNames(one.columns), x.Name))
+		}
+		return b
 	case *sql.LikeExpr:
 		if wrongEscape(x) {
 			a.report(x.EscapeAt, "SC2207", "The invalid escape character '%s' was specified in a LIKE predicate.", truncate(x.Escape))
@@ -64,17 +71,25 @@ func (a *analysis) subquery(x *sql.Subquery, s *scope) bound {
 		a.combined(x.At)
 		return bound{null: true}
 	}
-	b := bound{refers: a.query(x.Query, s, expression).refers}
-	if x.Kind != sql.SubqueryScalar || !a.several[x.Query] {
-		return b
+	a.depth++
+	inner := a.query(x.Query, s, expression)
+	a.depth--
+	in := a.in.s
+	if a.many[x.Query] {
+		for range inner.own {
+			in.extra = append(in.extra, a.newSet())
+		}
 	}
-	switch in := a.in; {
-	case !in.s.set:
-		in.s.set = true
-	case len(in.q.GroupBy) > 0 && a.clause > clauseGroupBy:
+	b := bound{refers: inner.refers, null: inner.null && x.Kind == sql.SubqueryScalar}
+	switch {
+	case x.Kind != sql.SubqueryScalar || !a.several[x.Query]:
+	case !in.set && a.at >= inside:
+		in.set = true
+	case in.groups:
 		// groupedIn reports this if there is no other error.
 	default:
 		a.cardinality(x)
+		b.null = true
 	}
 	return b
 }
@@ -132,10 +147,14 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) bound {
 		a.report(x.At, "SC2053", "The timespan argument provided to the DateTime function is invalid.")
 		return bound{null: true}
 	case !f.takes(len(x.Args)):
+		a.faulty[x] = true
 		a.arity(x, f)
 		return bound{null: true}
 	case f.name == "FullTextScore" && a.clause != clauseRank:
 		a.report(x.At, "SC2240", "The FullTextScore function is only allowed in the ORDER BY RANK clause.")
+		return bound{null: true}
+	case f.name == "_FullTextScore" && a.clause == clauseRank:
+		a.unrecognized(x)
 		return bound{null: true}
 	case f.aggregate:
 		a.aggregate(x)
@@ -161,7 +180,7 @@ func (a *analysis) aggregate(x *sql.CallExpr) {
 			a.combined(x.At)
 		case a.clause == clauseWhere:
 			a.report(x.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
-		case slices.ContainsFunc(x.Args, hasAggregate):
+		case slices.ContainsFunc(x.Args, a.aggregates):
 			a.report(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 		}
 	})

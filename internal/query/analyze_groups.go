@@ -17,8 +17,7 @@ func ordersGroups(q *sql.Select) bool {
 // groupedQuery checks the references of a grouped query, first those of ORDER BY. An
 // ORDER BY of only properties, without GROUP BY, needs no check.
 func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
-	grouped := isGrouped(q) || ordersGroups(q)
-	if !grouped || q.Rank || q.From == nil && len(q.GroupBy) == 0 {
+	if !a.groups(q) || q.Rank || q.From == nil && len(q.GroupBy) == 0 {
 		return
 	}
 	if len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) }) {
@@ -86,7 +85,11 @@ func wrongEscape(x *sql.LikeExpr) bool {
 // to the inputs of the query, whose scope is s, must be in an aggregate or in a key.
 // here is the scope of x: that of a subquery, or s.
 func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
-	if _, ok := aggregateKind(x); ok && here == s || keys[sql.Canonical(x)] && !hides(x, here, s) {
+	if _, ok := aggregateKind(x); ok && here == s {
+		a.groupedRows(x)
+		return
+	}
+	if keys[sql.Canonical(x)] && !hides(x, here, s) {
 		return
 	}
 	switch y := x.(type) {
@@ -116,6 +119,19 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	}
 	for part := range sql.Children(x) {
 		a.grouped(part, s, here, keys)
+	}
+}
+
+// groupedRows reports the scalar subqueries of several rows in an aggregate.
+func (a *analysis) groupedRows(x sql.Expr) {
+	if sub, ok := x.(*sql.Subquery); ok {
+		if sub.Kind == sql.SubqueryScalar && a.several[sub.Query] && len(a.in.q.GroupBy) > 0 {
+			a.cardinality(sub)
+		}
+		return
+	}
+	for part := range sql.Children(x) {
+		a.groupedRows(part)
 	}
 }
 
@@ -163,7 +179,13 @@ func (a *analysis) groupedClauses(q *sql.Select, s, outer *scope, keys map[strin
 		a.grouped(q.Where, s, here, keys)
 	}
 	for _, x := range q.GroupBy {
-		a.grouped(x, s, here, keys)
+		before := len(a.diagnostics)
+		if a.grouped(x, s, here, keys); len(a.diagnostics) > before && !refersInside(x, s, here) {
+			a.report(x.Span(), "SC2110", "Each GROUP BY expression must contain at least one property reference.")
+		}
+	}
+	if q.Star && q.From == nil && outer == s && len(a.in.q.GroupBy) > 1 {
+		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 	}
 	for x := range q.Columns() {
 		if len(q.GroupBy) > 0 {
@@ -171,6 +193,17 @@ func (a *analysis) groupedClauses(q *sql.Select, s, outer *scope, keys map[strin
 		}
 		a.grouped(x, s, here, keys)
 	}
+}
+
+// refersInside reports whether x contains the alias of a subquery of the grouped query
+// whose scope is s.
+func refersInside(x sql.Expr, s, here *scope) bool {
+	for name := range sql.Idents(x) {
+		if inner(here, s, name.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // groupedInput checks a collection of a subquery of a grouped query. A key that is only
@@ -227,8 +260,11 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 
 // order checks that the keys of ORDER BY are places in documents. This error has a form
 // of its own, and is returned only if the query has no other error.
-func (a *analysis) order(q *sql.Select) error {
-	if q.Rank || q.From == nil || len(q.GroupBy) == 0 && (isGrouped(q) || ordersGroups(q)) {
+func (a *analysis) order(q *sql.Select, s *scope) error {
+	if q.Rank || q.From == nil || s.set && len(q.GroupBy) == 0 && a.groups(q) {
+		return nil
+	}
+	if first := q.From.Inputs[0]; len(q.From.Inputs) == 1 && countsRows(first.Name(), q) {
 		return nil
 	}
 	for i := range q.OrderBy {
@@ -270,24 +306,41 @@ func sortable(x sql.Expr, q *sql.Select) bool {
 			if _, number := numberNames[y.Name]; number {
 				return false
 			}
-			return q.From == nil || columnIsPlace(y.Name, steps, q.From)
+			return q.From == nil || countsRows(y.Name, q) || columnIsPlace(y.Name, steps, q.From.Inputs)
 		default:
 			return false
 		}
 	}
 }
 
+// countsRows reports whether the first input of a query without WHERE has this name and is
+// the value of an aggregate that always has one. Such values count as places.
+func countsRows(name string, q *sql.Select) bool {
+	first := &q.From.Inputs[0]
+	if first.Name() != name || first.In || first.Subquery == nil || q.Where != nil || len(first.Subquery.GroupBy) > 0 || first.Subquery.Value == nil {
+		return false
+	}
+	kind, ok := aggregateKind(first.Subquery.Value)
+	return ok && (kind == Count || kind == CountIf || kind == MakeList || kind == MakeSet)
+}
+
 // columnIsPlace reports whether steps after an input, the last of them first, lead to a
 // place in documents.
-func columnIsPlace(name string, steps []string, from *sql.From) bool {
-	i := slices.IndexFunc(from.Inputs, func(in sql.Input) bool { return in.Name() == name })
-	if i < 0 || from.Inputs[i].Subquery == nil {
+func columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
+	i := slices.IndexFunc(inputs, func(in sql.Input) bool { return in.Name() == name })
+	if i < 0 {
 		return true
 	}
-	inner := from.Inputs[i].Subquery
+	inner := inputs[i].Subquery
 	switch {
+	case inner == nil && i == 0:
+		return true
+	case inner == nil:
+		return collectionIsPlace(&inputs[i], steps, inputs[:i])
+	case inner.Star && inner.From == nil:
+		return i > 0
 	case inner.Star:
-		return inner.From != nil
+		return columnIsPlace(inner.From.Inputs[0].Name(), steps, inner.From.Inputs)
 	case inner.Value != nil:
 		return memberIsPlace(inner.Value, steps, inner)
 	case len(steps) == 0:
@@ -297,8 +350,28 @@ func columnIsPlace(name string, steps []string, from *sql.From) bool {
 	return at >= 0 && memberIsPlace(inner.Items[at].Expr, steps[:len(steps)-1], inner)
 }
 
+// collectionIsPlace is columnIsPlace for an input that is a place in an earlier one.
+func collectionIsPlace(in *sql.Input, steps []string, earlier []sql.Input) bool {
+	steps = slices.Clip(steps)
+	if in.In {
+		steps = append(steps, "")
+	}
+	for x := in.Collection; ; {
+		switch y := x.(type) {
+		case *sql.MemberExpr:
+			steps, x = append(steps, y.Name), y.X
+		case *sql.IndexExpr:
+			steps, x = append(steps, ""), y.X
+		case *sql.Ident:
+			return columnIsPlace(y.Name, steps, earlier)
+		default:
+			return true
+		}
+	}
+}
+
 // memberIsPlace reports whether steps after an expression, the last of them first, lead
-// to a place in documents. Aggregates that always have a value count as places.
+// to a place in documents.
 func memberIsPlace(x sql.Expr, steps []string, q *sql.Select) bool {
 	if o, ok := x.(*sql.ObjectLiteral); ok && len(steps) > 0 {
 		at := slices.IndexFunc(o.Members, func(m sql.Property) bool { return m.Name == steps[len(steps)-1] })

@@ -20,6 +20,9 @@ type scope struct {
 	query  *sql.Select // whose inputs the names are; nil for a LET
 	root   bool        // the first input of the query may name the container
 	owner  *compiler
+	extra  []int          // of the analysis: the input sets of subqueries in expressions
+	groups bool           // of the analysis: the clause reads groups, whose number is checked later
+	null   bool           // of the analysis: the value of the query has an error
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
@@ -34,6 +37,8 @@ type alias struct {
 	set   int          // of the analysis: the input set; inputs that are only names share it
 	bare  bool         // of the analysis: contains no property: the name of a LET, or a constant subquery
 	expr  sql.Expr     // of a LET: its value, in the scope outside
+
+	columns []sql.SelectItem // of the analysis: of a subquery that is evaluated as a single expression
 }
 
 // lookup returns what a name means and the scope that defines it, or nil if none does.
@@ -51,14 +56,30 @@ func (s *scope) has(name string) bool {
 	return in != nil
 }
 
-// inputSets returns the number of different input sets of the query and the outer ones.
+// inputSets returns the number of different input sets of the query and the outer ones,
+// or 0 in a clause that reads groups.
 func (s *scope) inputSets() int {
 	var all []int
 	for ; s != nil; s = s.outer {
-		all = append(all, s.own...)
+		if s.groups {
+			return 0
+		}
+		all = append(append(all, s.own...), s.extra...)
 	}
 	slices.Sort(all)
 	return len(slices.Compact(all))
+}
+
+// onlySet returns the only input set that is visible in a query, or 0.
+func (s *scope) onlySet() int {
+	if s.inputSets() != 1 {
+		return 0
+	}
+	for ; ; s = s.outer {
+		if all := append(slices.Clone(s.own), s.extra...); len(all) > 0 {
+			return all[0]
+		}
+	}
 }
 
 // addSet adds an input set that the query does not have yet.

@@ -318,13 +318,13 @@ func kindOfDifference(text string) string {
 // "".
 func documentedDifference(v planVector, text string) string {
 	switch {
-	case strings.HasPrefix(text, "accepted") && v.errors == nil:
+	case v.refused && v.errors == nil:
 		return "refused by the planner without a text"
 	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined(false):
 		return "the texts of a hybrid search have the values of parameters"
 	case strings.HasPrefix(text, "hybridSearchQueryInfo") && v.sameInlined(true):
 		return "a negative weight of a component stays, and its order"
-	case strings.HasPrefix(text, "accepted") && v.errors[0].Get("code").Text() == "SC1001" && strings.Contains(strings.ToUpper(v.query), "BETWEEN"):
+	case v.endsAtBetween():
 		return "BETWEEN next to AND or OR"
 	}
 	if v.errors != nil || strings.HasPrefix(text, "refused") || strings.HasPrefix(text, "panic") {
@@ -339,6 +339,28 @@ func documentedDifference(v planVector, text string) string {
 		return "ALL asks whether every row is true"
 	}
 	return ""
+}
+
+// endsAtBetween reports whether the planner stops reading the query at a BETWEEN after
+// AND or OR, or at an AND or OR after BETWEEN.
+func (v planVector) endsAtBetween() bool {
+	if len(v.errors) != 1 || v.errors[0].Get("code").Text() != "SC1001" {
+		return false
+	}
+	text, at := []rune(strings.ToUpper(v.query)), v.errors[0].Get("location")
+	start, _ := at.Get("start").Int64()
+	end, _ := at.Get("end").Int64()
+	if start < 0 || end < start || int(end) > len(text) {
+		return false
+	}
+	before := string(text[:start])
+	switch string(text[start:end]) {
+	case "BETWEEN":
+		return strings.Contains(before, "AND") || strings.Contains(before, "OR")
+	case "AND", "OR":
+		return strings.Contains(before, "BETWEEN")
+	}
+	return false
 }
 
 // asksForAll reports whether a query has ALL(SELECT ...) in it.

@@ -230,7 +230,7 @@ func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
 // score checks whether x is a component of a ranking. An expression with an error of its
 // own needs no check.
 func (a *analysis) score(q *sql.Select, x sql.Expr, b bound) {
-	if b.null || isScore(x) || a.isUndefined(x) {
+	if b.null || planned(x) || a.isUndefined(x) {
 		return
 	}
 	a.report(q.OrderAt, "SC2221", "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call.")
@@ -265,6 +265,15 @@ func (a *analysis) isTerm(x sql.Expr) bool {
 func isScore(x sql.Expr) bool {
 	call, ok := x.(*sql.CallExpr)
 	return ok && (isFunction(call, "VectorDistance") || isFunction(call, "FullTextScore"))
+}
+
+// planned reports whether the planner takes x for a component of a ranking.
+func planned(x sql.Expr) bool {
+	if sub, ok := x.(*sql.Subquery); ok && sub.Kind == sql.SubqueryScalar && sub.Query.Value != nil && sub.Query.From == nil && sub.Query.Where == nil {
+		return planned(sub.Query.Value)
+	}
+	call, ok := x.(*sql.CallExpr)
+	return ok && (isScore(x) || isFunction(call, "_VectorScore"))
 }
 
 // The limits of the options with which VectorDistance asks an index for candidates.

@@ -226,7 +226,7 @@ func (p *parser) primary() Expr {
 		return p.parameter()
 	case TokenIdent:
 		if p.peek().Is("(") {
-			return p.call()
+			return p.called()
 		}
 		p.advance()
 		return &Ident{Name: t.Text, At: t.At}
@@ -329,7 +329,7 @@ func (p *parser) word() Expr {
 		return &Literal{}
 	}
 	if p.peek().Is("(") {
-		return p.call()
+		return p.called()
 	}
 	return &Ident{Name: p.name(), At: t.At}
 }
@@ -388,6 +388,20 @@ func (p *parser) userFunction() *CallExpr {
 	x.UDF = true
 	x.At = p.from(start)
 	return x
+}
+
+// called reads a call in an expression. The grammar of the service reads a query in
+// place of the arguments before it finds the error.
+func (p *parser) called() Expr {
+	t := p.tok
+	p.advance()
+	p.advance()
+	if p.tok.Is("SELECT") {
+		p.query()
+		p.unexpected()
+		return &Literal{}
+	}
+	return p.arguments(&CallExpr{Name: p.text[t.At.Start:t.At.End], NameAt: t.At})
 }
 
 func (p *parser) call() *CallExpr {

@@ -163,7 +163,7 @@ func (p *parser) query() *Select {
 	p.expect("SELECT")
 	q.Distinct = p.accept("DISTINCT")
 	if at := p.tok.At.Start; p.accept("TOP") {
-		q.Top = p.count()
+		q.Top = p.top()
 		q.TopAt = p.from(at)
 	}
 	p.list(q)
@@ -195,7 +195,16 @@ func (p *parser) query() *Select {
 	return q
 }
 
-// count reads the number or parameter after TOP, OFFSET or LIMIT. The analysis checks
+// top reads the number or parameter after TOP. NaN and Infinity are numbers here.
+func (p *parser) top() Expr {
+	if t := p.tok; t.Is("NaN") || t.Is("Infinity") {
+		p.advance()
+		return &Ident{Name: t.Text, At: t.At}
+	}
+	return p.count()
+}
+
+// count reads the number or parameter after OFFSET or LIMIT. The analysis checks
 // its value.
 func (p *parser) count() Expr {
 	switch p.tok.Kind {
