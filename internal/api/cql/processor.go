@@ -76,7 +76,8 @@ type Statement struct {
 // Table names a table.
 type Table struct{ Keyspace, Name string }
 
-// Request has the parameters of a statement.
+// Request has the parameters of a statement. Its bytes do not change, and belong to the
+// memory of the whole request.
 type Request struct {
 	Keyspace   string
 	Values     []frame.Value // one for each marker, in order

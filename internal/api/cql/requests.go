@@ -22,6 +22,9 @@ type request struct {
 	bytes    int64  // taken from the budget
 	frame    frame.Frame
 	trace    frame.UUID
+
+	// entry is the prepared statement of an EXECUTE, nil if there is none.
+	entry *preparedEntry
 }
 
 // outcome is what a request is answered with.
@@ -55,14 +58,15 @@ func (c *connection) dispatch(r *request) bool {
 	return true
 }
 
-// uses reports whether the request is USE, as far as its beginning shows.
+// uses reports whether the request is USE, as far as its beginning shows. It finds the
+// statement of an EXECUTE.
 func (r *request) uses() bool {
 	switch m := r.frame.Message.(type) {
 	case *frame.Query:
 		return isUse(m.Text)
 	case *frame.Execute:
-		e := r.server.prepared.find(m.ID)
-		return e != nil && e.statement.Kind == Use
+		r.entry = r.server.prepared.find(m.ID)
+		return r.entry != nil && r.entry.statement.Kind == Use
 	}
 	return false
 }
@@ -312,7 +316,7 @@ func (r *request) prepare(m *frame.Prepare) (outcome, error) {
 }
 
 func (r *request) execute(m *frame.Execute, of *failed) (outcome, error) {
-	e := r.server.prepared.find(m.ID)
+	e := r.entry
 	if e == nil {
 		return outcome{}, unprepared(m.ID)
 	}
