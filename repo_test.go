@@ -83,7 +83,7 @@ var libraries = map[string][]string{
 	"modernc.org/quickjs":                   {"internal/script"},
 	"github.com/klauspost/compress":         {"internal/api/cql/frame"},
 	"github.com/pierrec/lz4/v4":             {"internal/api/cql/frame"},
-	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/nosql", "internal/api/admin", "internal/server"},
+	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/cql", "internal/api/nosql", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":     nil,
 	"github.com/google/go-cmp":              nil,

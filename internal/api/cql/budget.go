@@ -92,3 +92,10 @@ func (b *budget) wakeLocked() {
 		b.waiting = b.waiting[1:]
 	}
 }
+
+// taken returns how many bytes are taken.
+func (b *budget) taken() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}

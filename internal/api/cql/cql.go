@@ -29,6 +29,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
@@ -45,6 +47,8 @@ type Config struct {
 	Logger    *slog.Logger // nil: discard
 	Watch     *audit.Door  // may be nil
 	Now       func() time.Time
+
+	Registerer prometheus.Registerer // may be nil
 
 	// Limits. See the defaults below for what they bound.
 	Connections   int
@@ -138,6 +142,7 @@ type Server struct {
 	config   Config
 	inflight *budget
 	prepared *prepared
+	metrics  *metrics
 
 	base   context.Context // of all requests
 	cancel context.CancelFunc
@@ -163,6 +168,7 @@ func New(config Config) *Server {
 		open:      map[*connection]struct{}{},
 		listening: map[*connection]registration{},
 	}
+	s.metrics = newMetrics(s, config.Registerer)
 	s.base, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -223,10 +229,12 @@ func (s *Server) admit(conn net.Conn) *connection {
 	if len(s.open) >= s.config.Connections {
 		victim := s.idlestLocked()
 		if victim == nil {
+			s.metrics.refused.Inc()
 			s.config.Logger.Debug("refused a connection of CQL: all are busy", "remote", conn.RemoteAddr().String())
 			_ = conn.Close() // The client notices.
 			return nil
 		}
+		s.metrics.displaced.Inc()
 		s.removeLocked(victim)
 		_ = victim.conn.Close() // Its goroutine notices.
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/decandb/decan/internal/api/cql/frame"
 )
 
@@ -198,5 +201,45 @@ func TestIdlest(t *testing.T) {
 			t.Fatalf("connection %d, want %d", slices.Index(all, got), slices.Index(all, want))
 		}
 		delete(s.open, got)
+	}
+}
+
+// TestMetrics: what the door counts.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, Config{Connections: 1, Registerer: registry})
+	w.dial(t, frame.V4)
+	c := w.connect(t, frame.V4) // It displaces the first one.
+	c.ask(&frame.Prepare{Text: "SELECT key FROM system.local"})
+	c.ask(query("nonsense"))
+	c.send(query("SELECT k FROM test.block"))
+	<-w.small.blocked
+	w.dial(t, frame.V4).ended()
+	got := map[string]float64{}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	close(w.small.block)
+	c.receive()
+	if got["decan_cql_inflight_bytes"] < requestBytes {
+		t.Errorf("%v bytes of a running request", got["decan_cql_inflight_bytes"])
+	}
+	delete(got, "decan_cql_inflight_bytes")
+	if diff := cmp.Diff(map[string]float64{
+		"decan_cql_requests_total PREPARE": 1, "decan_cql_requests_total QUERY": 2, "decan_cql_errors_total syntax error": 1,
+		"decan_cql_connections_open": 1, "decan_cql_connections_displaced_total": 1, "decan_cql_connections_refused_total": 1,
+		"decan_cql_prepared_statements": 1,
+	}, got); diff != "" {
+		t.Error(diff)
 	}
 }

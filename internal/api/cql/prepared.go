@@ -144,3 +144,10 @@ func (s *Statement) dependsOn(change *frame.SchemaChange) bool {
 	}
 	return false
 }
+
+// count returns the number of statements.
+func (p *prepared) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used.Len()
+}

@@ -37,6 +37,7 @@ type outcome struct {
 
 // dispatch begins to answer a request. It returns false if the connection ends.
 func (c *connection) dispatch(r *request) bool {
+	c.server.metrics.requests.WithLabelValues(r.frame.Message.Opcode().String()).Inc()
 	switch m := r.frame.Message.(type) {
 	case frame.Options:
 		r.answer(outcome{message: c.supported()})

@@ -8,6 +8,7 @@ const eventsMax = 1 << 20
 // send sends a frame, together with others that are ready at the same time. What is
 // owed for it is released when it is sent.
 func (c *connection) send(f *frame.Frame, owed debt) {
+	c.server.metrics.answered(f.Message)
 	c.mu.Lock()
 	if c.broken {
 		c.mu.Unlock()

@@ -56,7 +56,7 @@ func start(t testing.TB, config Config, listen string) *world {
 		if err := w.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		if n := w.inflight.used; n != 0 {
+		if n := w.inflight.taken(); n != 0 {
 			t.Errorf("%d bytes are still taken", n)
 		}
 		if n := w.Connections(); n != 0 {

@@ -32,6 +32,24 @@ const (
 	CodeUnprepared      ErrorCode = 0x2500
 )
 
+// errorNames never changes.
+var errorNames = map[ErrorCode]string{
+	CodeServer: "server error", CodeProtocol: "protocol error", CodeBadCredentials: "bad credentials",
+	CodeUnavailable: "unavailable", CodeOverloaded: "overloaded", CodeBootstrapping: "bootstrapping", CodeTruncate: "truncate",
+	CodeWriteTimeout: "write timeout", CodeReadTimeout: "read timeout", CodeReadFailure: "read failure",
+	CodeFunctionFailure: "function failure", CodeCDCWriteFailure: "CDC write failure", CodeWriteFailure: "write failure", CodeCASWriteUnknown: "CAS write unknown",
+	CodeSyntax: "syntax error", CodeUnauthorized: "unauthorized", CodeInvalid: "invalid", CodeConfig: "config error",
+	CodeAlreadyExists: "already exists", CodeUnprepared: "unprepared",
+}
+
+// String returns the name of the code.
+func (c ErrorCode) String() string {
+	if name, known := errorNames[c]; known {
+		return name
+	}
+	return fmt.Sprintf("error %#04x", uint32(c))
+}
+
 // Error is the message ERROR, and the error of this package. It is encoded as the
 // version of its frame allows: version 3 has no failures of reads, writes and functions,
 // version 4 no unknown result of a conditional write.

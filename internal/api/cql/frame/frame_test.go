@@ -525,7 +525,7 @@ func allocated(run func()) uint64 {
 // TestNames: names of versions, opcodes and levels, and of what there is not.
 func TestNames(t *testing.T) {
 	for got, want := range map[string]string{
-		V5.String(): "5/v5", Opcode(4).String(): "opcode(4)", OpBatch.String(): "BATCH", LocalOne.String(): "LOCAL_ONE",
+		V5.String(): "5/v5", Opcode(4).String(): "opcode(4)", OpBatch.String(): "BATCH", CodeInvalid.String(): "invalid", ErrorCode(1).String(): "error 0x0001", LocalOne.String(): "LOCAL_ONE",
 		Consistency(11).String():   "consistency(11)",
 		UUID{0: 1, 15: 2}.String(): "01000000-0000-0000-0000-000000000002",
 		fmt.Sprint(Serial.IsSerial(), LocalSerial.IsSerial(), One.IsSerial()):                      "true true false",

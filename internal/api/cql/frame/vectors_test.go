@@ -505,17 +505,8 @@ func meaningOfParameters(m map[string]any, p *Parameters) {
 	}
 }
 
-var errorNames = map[ErrorCode]string{
-	CodeServer: "server error", CodeProtocol: "protocol error", CodeBadCredentials: "bad credentials",
-	CodeUnavailable: "unavailable", CodeOverloaded: "overloaded", CodeBootstrapping: "bootstrapping", CodeTruncate: "truncate",
-	CodeWriteTimeout: "write timeout", CodeReadTimeout: "read timeout", CodeReadFailure: "read failure",
-	CodeFunctionFailure: "function failure", CodeWriteFailure: "write failure", CodeCASWriteUnknown: "CAS write unknown",
-	CodeSyntax: "syntax error", CodeUnauthorized: "unauthorized", CodeInvalid: "invalid", CodeConfig: "config error",
-	CodeAlreadyExists: "already exists", CodeUnprepared: "unprepared",
-}
-
 func meaningOfError(m map[string]any, e *Error, version Version) {
-	m["code"], m["error"], m["message"] = fmt.Sprintf("0x%04x", uint32(e.Code)), errorNames[e.Code], e.Message
+	m["code"], m["error"], m["message"] = fmt.Sprintf("0x%04x", uint32(e.Code)), e.Code.String(), e.Message
 	counts := func(c Consistency, received, blockFor int32) {
 		m["consistency"], m["received"], m["blockfor"] = c.String(), received, blockFor
 	}

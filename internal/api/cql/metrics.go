@@ -1,0 +1,57 @@
+package cql
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/decandb/decan/internal/api/cql/frame"
+)
+
+// metrics counts what the door does.
+type metrics struct {
+	requests  *prometheus.CounterVec // by opcode
+	errors    *prometheus.CounterVec // by the name of their code
+	refused   prometheus.Counter
+	displaced prometheus.Counter
+}
+
+// newMetrics registers the metrics of a server, unless registry is nil.
+func newMetrics(s *Server, registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "decan_cql_requests_total",
+			Help: "Requests of CQL clients that have signed in, by opcode.",
+		}, []string{"opcode"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "decan_cql_errors_total",
+			Help: "Errors sent to CQL clients, by kind.",
+		}, []string{"error"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_cql_connections_refused_total",
+			Help: "Connections of CQL clients closed when they came, since there were too many and all were busy.",
+		}),
+		displaced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_cql_connections_displaced_total",
+			Help: "Idle connections of CQL clients closed to make room for others.",
+		}),
+	}
+	if registry == nil {
+		return m
+	}
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+	}
+	registry.MustRegister(
+		m.requests, m.errors, m.refused, m.displaced,
+		gauge("decan_cql_connections_open", "Open connections of CQL clients.", func() float64 { return float64(s.Connections()) }),
+		gauge("decan_cql_inflight_bytes", "Bytes of the requests and answers of CQL clients in memory.", func() float64 { return float64(s.inflight.taken()) }),
+		gauge("decan_cql_prepared_statements", "Prepared statements of CQL clients.", func() float64 { return float64(s.prepared.count()) }),
+	)
+	return m
+}
+
+// answered counts a message that is sent to a client, if it is an error.
+func (m *metrics) answered(message frame.Message) {
+	if e, ok := message.(*frame.Error); ok {
+		m.errors.WithLabelValues(e.Code.String()).Inc()
+	}
+}
