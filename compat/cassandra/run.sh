@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs drivers of Cassandra, unmodified, against the door of the Cassandra API with the
-# small processor of its tests: gocql 1 and 2, the Python driver and the Node.js driver,
+# small processor of its tests, whose system tables are those of package table: gocql 1 and 2, the Python driver and the Node.js driver,
 # each on every version of the protocol that it has. With DECAN_CQL set, they run
 # against that server instead, with DECAN_CQL_USER, DECAN_CQL_KEY and DECAN_CQL_DC. Needs
 # Go, Node.js, and Python 3 with venv. The drivers come through the Go proxy, npm and pip

@@ -10,6 +10,7 @@ import (
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/table"
+	syntax "github.com/decandb/decan/internal/table/cql"
 )
 
 func protocolError(format string, args ...any) *frame.Error {
@@ -48,11 +49,14 @@ func (f failed) word(err error) (worded *frame.Error, internal bool) {
 	var own *frame.Error
 	var statement *table.Error
 	var value *row.Error
+	var text *syntax.SyntaxError
 	switch {
 	case errors.As(err, &own):
 		return own, false
 	case errors.As(err, &statement):
 		return wordTable(statement), false
+	case errors.As(err, &text):
+		return &frame.Error{Code: frame.CodeSyntax, Message: text.Text}, false
 	case errors.As(err, &value):
 		return invalid("%s", value.Text), false
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

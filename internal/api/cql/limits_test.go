@@ -64,14 +64,14 @@ func TestBudget(t *testing.T) {
 
 // TestPreparedLimit: a statement as large as the memory for all, and a larger one.
 func TestPreparedLimit(t *testing.T) {
-	fits := "SELECT key FROM system.local" + strings.Repeat(" ", 1000)
+	fits := "SELECT v FROM ks.t" + strings.Repeat(" ", 1000)
 	w := newWorld(t, Config{PreparedBytes: int64(entryBytes + columnBytes + 100 + len(fits))})
 	c := w.connect(t, frame.V4)
 	if _, ok := c.ask(&frame.Prepare{Text: fits}).Message.(*frame.Prepared); !ok {
 		t.Error("refused")
 	}
 	e := c.ask(&frame.Prepare{Text: fits + " "}).Message.(*frame.Error)
-	if e.Code != frame.CodeInvalid || !strings.HasPrefix(e.Message, "Prepared statement of size 1801 bytes is larger than allowed maximum of 0 MB: SELECT key FROM system.local  ") {
+	if e.Code != frame.CodeInvalid || !strings.HasPrefix(e.Message, "Prepared statement of size 1791 bytes is larger than allowed maximum of 0 MB: SELECT v FROM ks.t  ") {
 		t.Errorf("%x %s", e.Code, e.Message)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // Processor runs statements. It is safe for concurrent use.
 //
-// Its errors are *frame.Error, *table.Error, *row.Error or *status.Error, or
-// [ErrStale]; every other error is reported to the client as an internal one and
+// Its errors are *frame.Error, *cql.SyntaxError, *table.Error, *row.Error or
+// *status.Error, or [ErrStale]; every other error is reported to the client as an internal one and
 // logged.
 type Processor interface {
 	// Prepare analyzes the text of a statement. keyspace is the one in use, "" for

@@ -14,11 +14,13 @@ import (
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/table"
 )
 
-// small is a processor of a few forms of statements, on tables in memory. It has the
-// system tables for which drivers ask when they connect.
+// small is a processor of a few forms of statements, on tables in memory. The system
+// tables, for which drivers ask when they connect, are those of package table.
 type small struct {
+	system  system
 	block   chan struct{} // SELECT of test.block waits for it
 	blocked chan struct{} // and tells it
 
@@ -39,63 +41,11 @@ type smallTable struct {
 var (
 	text    = frame.Simple(frame.TypeVarchar)
 	integer = frame.Simple(frame.TypeInt)
-	uuid    = frame.Simple(frame.TypeUUID)
-	inet    = frame.Simple(frame.TypeInet)
-	options = frame.MapOf(text, text)
-	double  = frame.Simple(frame.TypeDouble)
 	truth   = frame.Simple(frame.TypeBoolean)
 )
 
-func cellsOf(elements ...string) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(len(elements)))
-	for _, e := range elements {
-		b = frame.AppendBytes(b, []byte(e))
-	}
-	return b
-}
-
 func newSmall() *small {
-	p := &small{tables: map[string]*smallTable{}, calls: map[string]int{}, block: make(chan struct{}), blocked: make(chan struct{}, 100)}
-	host := []byte("0123456789abcdef")
-	address := []byte{127, 0, 0, 1}
-	schema := bytes.Repeat([]byte{7}, 16)
-	p.table("system", "local",
-		"key", text, "local", "bootstrapped", text, "COMPLETED", "broadcast_address", inet, address, "broadcast_port", integer, 7000, "cluster_name", text, "decan",
-		"cql_version", text, "3.4.6", "data_center", text, "dc1", "host_id", uuid, host, "listen_address", inet, address, "native_protocol_version", text, "5",
-		"partitioner", text, "org.apache.cassandra.dht.Murmur3Partitioner", "rack", text, "rack1", "release_version", text, "4.1.10",
-		"rpc_address", inet, address, "rpc_port", integer, 9042, "schema_version", uuid, schema,
-		"tokens", frame.SetOf(text), cellsOf("0"))
-	p.table("system", "peers", "peer", inet, nil, "data_center", text, nil, "host_id", uuid, nil, "preferred_ip", inet, nil, "rack", text, nil,
-		"release_version", text, nil, "rpc_address", inet, nil, "schema_version", uuid, nil, "tokens", frame.SetOf(text), nil)
-	p.table("system", "peers_v2", "peer", inet, nil, "peer_port", integer, nil, "data_center", text, nil, "host_id", uuid, nil, "native_address", inet, nil,
-		"native_port", integer, nil, "preferred_ip", inet, nil, "preferred_port", integer, nil, "rack", text, nil, "release_version", text, nil,
-		"schema_version", uuid, nil, "tokens", frame.SetOf(text), nil)
-	for _, keyspace := range []string{"system", "ks"} {
-		p.table("system_schema", "keyspaces", "keyspace_name", text, keyspace, "durable_writes", truth, []byte{1},
-			"replication", options, append(binary.BigEndian.AppendUint32(nil, 1), cellsOf("class", "org.apache.cassandra.locator.LocalStrategy")[4:]...))
-	}
-	p.table("system_schema", "tables", "keyspace_name", text, "ks", "table_name", text, "t", "bloom_filter_fp_chance", double, make([]byte, 8), "comment", text, "", "flags", frame.SetOf(text), cellsOf("compound"), "id", uuid, host)
-	p.table("system_schema", "columns", "keyspace_name", text, "ks", "table_name", text, "t", "column_name", text, "k",
-		"clustering_order", text, "none", "column_name_bytes", frame.Simple(frame.TypeBlob), "k", "kind", text, "partition_key", "position", integer, 0, "type", text, "int")
-	p.table("system_schema", "columns", "keyspace_name", text, "ks", "table_name", text, "t", "column_name", text, "v",
-		"clustering_order", text, "none", "column_name_bytes", frame.Simple(frame.TypeBlob), "v", "kind", text, "regular", "position", integer, -1, "type", text, "text")
-	p.table("system_schema", "indexes", "keyspace_name", text, nil, "table_name", text, nil, "index_name", text, nil, "kind", text, nil, "options", options, nil)
-	p.table("system_schema", "triggers", "keyspace_name", text, nil, "table_name", text, nil, "trigger_name", text, nil, "options", options, nil)
-	names := frame.ListOf(text)
-	p.table("system_schema", "types", "keyspace_name", text, nil, "type_name", text, nil, "field_names", names, nil, "field_types", names, nil)
-	p.table("system_schema", "functions", "keyspace_name", text, nil, "function_name", text, nil, "argument_types", names, nil, "argument_names", names, nil,
-		"body", text, nil, "called_on_null_input", truth, nil, "language", text, nil, "return_type", text, nil)
-	p.table("system_schema", "aggregates", "keyspace_name", text, nil, "aggregate_name", text, nil, "argument_types", names, nil, "final_func", text, nil,
-		"initcond", text, nil, "return_type", text, nil, "state_func", text, nil, "state_type", text, nil)
-	p.table("system_schema", "views", "keyspace_name", text, nil, "view_name", text, nil, "base_table_name", text, nil, "id", uuid, nil,
-		"base_table_id", uuid, nil, "bloom_filter_fp_chance", double, nil, "caching", options, nil, "comment", text, nil, "compaction", options, nil,
-		"compression", options, nil, "crc_check_chance", double, nil, "dclocal_read_repair_chance", double, nil, "default_time_to_live", integer, nil,
-		"extensions", options, nil, "gc_grace_seconds", integer, nil, "include_all_columns", truth, nil, "max_index_interval", integer, nil,
-		"memtable_flush_period_in_ms", integer, nil, "min_index_interval", integer, nil, "read_repair_chance", double, nil, "speculative_retry", text, nil,
-		"where_clause", text, nil)
-	p.table("system_virtual_schema", "keyspaces", "keyspace_name", text, nil)
-	p.table("system_virtual_schema", "tables", "keyspace_name", text, nil, "table_name", text, nil)
-	p.table("system_virtual_schema", "columns", "keyspace_name", text, nil, "table_name", text, nil, "column_name", text, nil)
+	p := &small{system: newSystem(), tables: map[string]*smallTable{}, calls: map[string]int{}, block: make(chan struct{}), blocked: make(chan struct{}, 100)}
 	p.table("ks", "t", "k", integer, nil, "v", text, nil)
 	p.table("other", "t", "k", integer, nil, "v", text, nil)
 	p.table("test", "block", "k", integer, nil)
@@ -217,6 +167,9 @@ func (p *small) Prepare(_ context.Context, session *Session, keyspace, query str
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	query = strings.TrimSuffix(strings.TrimSpace(query), ";")
+	if s, err := p.system.prepare(keyspace, query); s != nil || err != nil {
+		return s, err
+	}
 	s := &Statement{Bytes: 100}
 	plan := &smallPlan{}
 	s.Plan = plan
@@ -312,6 +265,9 @@ func (p *small) Execute(ctx context.Context, _ *Session, s *Statement, r *Reques
 	p.count("Execute")
 	if p.isStale() {
 		return nil, ErrStale
+	}
+	if compiled, ok := s.Plan.(*table.Prepared); ok {
+		return p.system.execute(ctx, s, compiled, r)
 	}
 	plan := s.Plan.(*smallPlan)
 	result := &Result{Charge: 2.85}

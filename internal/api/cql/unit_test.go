@@ -11,6 +11,7 @@ import (
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/table"
+	syntax "github.com/decandb/decan/internal/table/cql"
 )
 
 // TestErrorWords: errors of the packages below in the words of the protocol.
@@ -33,6 +34,7 @@ func TestErrorWords(t *testing.T) {
 		{of, &table.Error{Class: table.Unauthorized, Text: "m"}, frame.CodeUnauthorized, "<nil>", "m", false},
 		{of, &table.Error{Class: table.FunctionFailed, Text: "m", Function: "f", Arguments: []string{"int"}}, frame.CodeFunctionFailure, "{system f [int]}", "m", false},
 		{of, &table.Error{Class: table.Protocol, Text: "m"}, frame.CodeProtocol, "<nil>", "m", false},
+		{of, &syntax.SyntaxError{Text: "m"}, frame.CodeSyntax, "<nil>", "m", false},
 		{of, fmt.Errorf("bind: %w", &row.Error{Text: "m"}), frame.CodeInvalid, "<nil>", "m", false},
 		{of, context.DeadlineExceeded, frame.CodeReadTimeout, "{QUORUM 0 2 false}", "Operation timed out - received only 0 responses.", false},
 		{writing, context.Canceled, frame.CodeWriteTimeout, "{QUORUM 0 3 SIMPLE 0}", "Operation timed out - received only 0 responses.", false},
