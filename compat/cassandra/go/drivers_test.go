@@ -1,4 +1,4 @@
-// Package drivers runs the Cassandra drivers for Go on the server at DECAN_CQL, with the
+// Package drivers runs the Cassandra drivers of Go against the server at DECAN_CQL, with the
 // user DECAN_CQL_USER and the password DECAN_CQL_KEY.
 package drivers
 

@@ -119,8 +119,11 @@ func (c *connection) serve() {
 // speak finds out whether the client uses TLS.
 func (c *connection) speak() error {
 	config := &c.server.config
-	if err := c.conn.SetReadDeadline(time.Now().Add(config.LoginTimeout)); err != nil {
+	if err := c.conn.SetReadDeadline(within(config.LoginTimeout)); err != nil {
 		return err
+	}
+	if c.stopping.Load() {
+		return net.ErrClosed // stop may have set its deadline before.
 	}
 	var first [1]byte
 	if _, err := io.ReadFull(c.conn, first[:]); err != nil {
@@ -130,9 +133,7 @@ func (c *connection) speak() error {
 	switch {
 	case first[0] == recordTypeHandshake && config.TLS != nil:
 		secure := tls.Server(begun, config.TLS)
-		ctx, cancel := context.WithTimeout(c.ctx, config.LoginTimeout)
-		defer cancel()
-		if err := secure.HandshakeContext(ctx); err != nil {
+		if err := secure.HandshakeContext(c.ctx); err != nil {
 			return err
 		}
 		begun = secure
@@ -162,6 +163,14 @@ func (c *begunConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// within returns the deadline of a step that may take d; none if d is negative.
+func within(d time.Duration) time.Time {
+	if d < 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}
+
 // pieceBytes is how much of a request must arrive, and of an answer must be taken,
 // within the client's time.
 const pieceBytes = 64 << 10
@@ -177,7 +186,7 @@ type wire struct {
 // expect sets the deadline for the next piece.
 func (w *wire) expect() {
 	w.goal = w.read + pieceBytes
-	_ = w.SetReadDeadline(time.Now().Add(w.pieceTime)) // The next read returns the error.
+	_ = w.SetReadDeadline(within(w.pieceTime)) // The next read returns the error.
 }
 
 // Read reads from the client. It renews the deadline after each piece.
@@ -194,7 +203,7 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) Write(p []byte) (int, error) {
 	sent := 0
 	for {
-		if err := w.SetWriteDeadline(time.Now().Add(w.writeTime)); err != nil {
+		if err := w.SetWriteDeadline(within(w.writeTime)); err != nil {
 			return sent, err
 		}
 		n, err := w.Conn.Write(p[sent:min(len(p), sent+pieceBytes)])
@@ -212,11 +221,7 @@ func (c *connection) wait() error {
 		c.wire.goal = 0
 		c.since.Store(time.Now().UnixNano())
 		if c.session != nil {
-			var deadline time.Time
-			if idle := c.server.config.IdleTimeout; idle > 0 {
-				deadline = time.Now().Add(idle)
-			}
-			if err := c.wire.SetReadDeadline(deadline); err != nil {
+			if err := c.wire.SetReadDeadline(within(c.server.config.IdleTimeout)); err != nil {
 				return err
 			}
 		}

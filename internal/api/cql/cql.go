@@ -50,7 +50,7 @@ type Config struct {
 
 	Registerer prometheus.Registerer // may be nil
 
-	// Limits. See the defaults below for what they bound.
+	// Limits. See the defaults below for what they bound. Negative times are no limit.
 	Connections   int
 	FrameBytes    int
 	Streams       int
@@ -60,7 +60,7 @@ type Config struct {
 	LoginTimeout  time.Duration
 	ReadTimeout   time.Duration
 	WriteTimeout  time.Duration
-	IdleTimeout   time.Duration // negative for no limit
+	IdleTimeout   time.Duration
 }
 
 // The defaults of the limits.

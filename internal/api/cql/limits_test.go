@@ -1,6 +1,7 @@
 package cql
 
 import (
+	"crypto/tls"
 	"runtime"
 	"slices"
 	"strings"
@@ -120,6 +121,11 @@ func TestTimeouts(t *testing.T) {
 	begun := silent.dial(t, frame.V4)
 	begun.startup()
 	begun.ended()
+	secure := newWorld(t, Config{LoginTimeout: short, TLS: certificate(t)}).dial(t, frame.V4)
+	if _, err := secure.conn.Write([]byte{recordTypeHandshake, 3, 1}); err != nil {
+		t.Fatal(err)
+	}
+	secure.ended()
 
 	slow := newWorld(t, Config{ReadTimeout: short})
 	c := slow.connect(t, frame.V4)
@@ -140,6 +146,16 @@ func TestTimeouts(t *testing.T) {
 	close(idle.small.block)
 	waiting.receive()
 	waiting.ended()
+}
+
+// TestNoTimeouts: negative times are no limit, also of a handshake.
+func TestNoTimeouts(t *testing.T) {
+	w := newWorld(t, Config{TLS: certificate(t), LoginTimeout: -1, ReadTimeout: -1, WriteTimeout: -1, IdleTimeout: -1})
+	c := w.dial(t, frame.V5)
+	c = clientOf(t, tls.Client(c.conn, &tls.Config{InsecureSkipVerify: true}), frame.V5)
+	c.startup()
+	c.want(frame.AuthResponse{Token: token("account", w.keys.Primary)}, frame.AuthSuccess{})
+	c.rows(query("SELECT key FROM system.local"))
 }
 
 // TestSlowTaker: a client that takes no answers is disconnected.
