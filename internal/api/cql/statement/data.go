@@ -1,0 +1,267 @@
+package statement
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strconv"
+
+	door "github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/table"
+	"github.com/decandb/decan/internal/table/cql"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// prepareData compiles a SELECT, a write or a batch.
+func (p *Processor) prepareData(now *schema, parsed cql.Parsed, keyspace, text string) (*door.Statement, error) {
+	prepared, err := now.system.Prepare(parsed, keyspace)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(keyspace + "\x00" + text))
+	own := &plan{parsed: parsed, prepared: prepared, tables: now.refs(prepared.Tables), id: sum[:]}
+	s := &door.Statement{Kind: door.Modify, Plan: own, Bytes: 8 * len(text)}
+	markers := make([]frame.Column, len(prepared.Markers))
+	for i, m := range prepared.Markers {
+		markers[i] = frame.Column{Keyspace: m.Keyspace, Table: m.Table, Name: m.Name}
+		if m.Type != nil {
+			markers[i].Type = door.TypeOf(m.Type)
+		}
+	}
+	s.Markers = frame.NewColumns(markers)
+	for _, k := range prepared.KeyMarkers {
+		s.Keys = append(s.Keys, uint16(k))
+	}
+	permission := "MODIFY"
+	switch {
+	case prepared.Reads():
+		permission = "SELECT"
+		s.Kind, s.Result = door.Read, columnsOf(prepared.Tables[0], prepared.Columns())
+	case len(prepared.Tables) != 1 || isBatch(parsed):
+		s.Kind = door.Write
+	}
+	for _, t := range prepared.Tables {
+		s.Tables = append(s.Tables, door.Table{Keyspace: t.Keyspace, Name: t.Name})
+		if now.ridOf(t) != "" {
+			s.Permission, s.On = permission, "<table "+t.Keyspace+"."+t.Name+">"
+		}
+	}
+	return s, nil
+}
+
+func isBatch(parsed cql.Parsed) bool {
+	_, ok := parsed.Statement.(*cql.Batch)
+	return ok
+}
+
+// valuesOf returns the values of markers.
+func valuesOf(given []frame.Value) table.Values {
+	v := table.Values{Bytes: make([][]byte, len(given))}
+	for i := range given {
+		v.Bytes[i] = given[i].Bytes
+		if given[i].Unset {
+			if v.Unset == nil {
+				v.Unset = make([]bool, len(given))
+			}
+			v.Unset[i] = true
+		}
+	}
+	return v
+}
+
+// executeData runs a SELECT, a write or a batch.
+func (p *Processor) executeData(ctx context.Context, session *door.Session, now *schema, own *plan, r *door.Request) (*door.Result, error) {
+	if !now.has(own.tables) {
+		return nil, door.ErrStale
+	}
+	moment := p.moment(r.Parameters)
+	if own.prepared.Reads() {
+		return p.read(ctx, session, now, own, r, moment)
+	}
+	changes, err := own.prepared.Changes(valuesOf(r.Values), moment, timestampOf(r.Parameters), p.config.Now().UnixMicro(), moment.Now.Unix())
+	if err != nil {
+		return nil, err
+	}
+	logged := isBatch(own.parsed) && own.parsed.Statement.(*cql.Batch).Kind == cql.Logged
+	return p.write(ctx, session, now, changes, logged, own.prepared.Result)
+}
+
+// timestampOf returns the timestamp of a request, nil if it has none.
+func timestampOf(p *frame.Parameters) *int64 {
+	if p == nil || !p.Has(frame.QueryTimestamp) {
+		return nil
+	}
+	return &p.Timestamp
+}
+
+// levelOf returns the level at which a read is charged, as the service maps them.
+func levelOf(c frame.Consistency) resource.Consistency {
+	switch c {
+	case frame.EachQuorum, frame.All:
+		return resource.Strong
+	case frame.Two, frame.Three, frame.Quorum, frame.LocalQuorum, frame.Serial, frame.LocalSerial:
+		return resource.BoundedStaleness
+	}
+	return resource.Eventual
+}
+
+// read runs a SELECT.
+func (p *Processor) read(ctx context.Context, session *door.Session, now *schema, own *plan, r *door.Request, moment *table.Moment) (*door.Result, error) {
+	of := own.prepared.Tables[0]
+	options := &table.PageOptions{Secret: p.config.Secret, ID: slices.Concat(own.id, of.ID[:]), Now: moment.Now.Unix()}
+	level := resource.Eventual
+	if at := r.Parameters; at != nil {
+		if at.Has(frame.QueryPageSize) {
+			options.Size = int(at.PageSize)
+		}
+		if at.Has(frame.QueryPagingState) {
+			if options.State = at.PagingState; options.State == nil {
+				options.State = []byte{}
+			}
+		}
+		level = levelOf(at.Consistency)
+	}
+	var source table.Source
+	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level}
+	if source = stored; stored.table == "" {
+		source = now.system.Rows(of)
+	}
+	page, err := own.prepared.Select(ctx, source, valuesOf(r.Values), moment, options)
+	if err != nil {
+		return nil, err
+	}
+	result := &door.Result{
+		Rows:   &door.Rows{Columns: columnsOf(of, own.prepared.Columns()), Count: page.Count, Cells: page.Rows, PagingState: page.State},
+		Charge: stored.charge, Payload: visited(stored.partitions),
+	}
+	if page.Warning != "" {
+		result.Warnings = []string{page.Warning}
+	}
+	return result, nil
+}
+
+// visited is the entry of the payload with the physical partitions that were asked.
+func visited(partitions []resource.PartitionID) []frame.Pair[[]byte] {
+	if len(partitions) == 0 {
+		return nil
+	}
+	var text []byte
+	for i, id := range partitions {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendUint(text, uint64(id), 10)
+	}
+	return []frame.Pair[[]byte]{{Name: "decan-partitions", Value: text}}
+}
+
+// items is the source of the rows of a table.
+type items struct {
+	engine     *engine.Engine
+	caller     auth.Caller
+	table      resource.RID
+	level      resource.Consistency
+	charge     float64
+	partitions []resource.PartitionID
+}
+
+// spent adds up what the parts of a statement cost.
+func (s *items) spent(r engine.ItemsResult) {
+	s.charge += r.Charge
+	for _, id := range r.Partitions {
+		if !slices.Contains(s.partitions, id) {
+			s.partitions = append(s.partitions, id)
+		}
+	}
+}
+
+// Key implements table.Source.
+func (s *items) Key(ctx context.Context, key string, list []table.ItemSlice, visit func(item, body []byte) (more bool, err error)) error {
+	slices := make([]partition.Slice, len(list))
+	for i, one := range list {
+		slices[i] = partition.Slice{From: one.From, To: one.To, Reverse: one.Reverse}
+	}
+	r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
+		Table: s.table, Key: key, Slices: slices, Level: s.level,
+		Visit:   func(i *partition.Item) (bool, error) { return visit(i.Item, i.Body) },
+		Restart: func() {}, // A partition that has moved refuses before the first item.
+	})
+	s.spent(r)
+	return err
+}
+
+// Tokens implements table.Source.
+func (s *items) Tokens(ctx context.Context, least, greatest int64, after string, visit func(key, item, body []byte) (more bool, err error)) error {
+	bounds := partitionkey.Range{Min: partitionkey.TokenEPK(least), Max: partitionkey.MaxEPK}
+	if above := greatest + 1; above > greatest {
+		bounds.Max = partitionkey.TokenEPK(above)
+	}
+	r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
+		Table: s.table, Range: bounds, AfterKey: after, Level: s.level,
+		Visit: func(i *partition.Item) (bool, error) { return visit(i.Key, i.Item, i.Body) },
+	})
+	s.spent(r)
+	return err
+}
+
+// change is a change of table as the partition evaluates it.
+type change struct{ *table.KeyChange }
+
+// Evaluate implements partition.Change.
+func (c change) Evaluate(i partition.Items) error { return c.KeyChange.Evaluate(i) }
+
+// write carries out changes. Those of one partition key are one effect.
+func (p *Processor) write(ctx context.Context, session *door.Session, now *schema, changes []*table.KeyChange, logged bool, result func(*table.KeyChange) ([]table.ResultColumn, []byte, int, error)) (*door.Result, error) {
+	if logged && len(changes) > 1 {
+		return nil, &table.Error{Text: "Logged batches of several partition keys are not supported yet. Use an unlogged batch, or one for each partition key."}
+	}
+	spent := &items{}
+	for _, c := range changes {
+		r, err := p.config.Engine.WriteItems(ctx, session.Caller, engine.WriteItemsRequest{Table: now.ridOf(c.Table), Key: c.Key, Change: change{c}})
+		spent.spent(r)
+		if err != nil {
+			return nil, err
+		}
+	}
+	done := &door.Result{Charge: spent.charge, Payload: visited(spent.partitions)}
+	if len(changes) != 1 || !changes[0].Conditional() {
+		return done, nil
+	}
+	columns, cells, count, err := result(changes[0])
+	if err != nil {
+		return nil, err
+	}
+	done.Rows = &door.Rows{Columns: columnsOf(changes[0].Table, columns), Count: count, Cells: cells}
+	return done, nil
+}
+
+// Batch implements cql.Processor.
+func (p *Processor) Batch(ctx context.Context, session *door.Session, b *door.Batch) (*door.Result, error) {
+	now, err := p.schema()
+	if err != nil {
+		return nil, err
+	}
+	moment := p.moment(b.Parameters)
+	parts := make([]table.BatchPart, len(b.Statements))
+	for i := range b.Statements {
+		own := b.Statements[i].Statement.Plan.(*plan)
+		if !now.has(own.tables) {
+			return nil, door.ErrStale
+		}
+		if parts[i], err = own.prepared.Part(valuesOf(b.Statements[i].Values), moment); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := table.BatchChanges(cql.BatchKind(b.Type), parts, timestampOf(b.Parameters), p.config.Now().UnixMicro(), moment.Now.Unix())
+	if err != nil {
+		return nil, err
+	}
+	return p.write(ctx, session, now, changes, b.Type == frame.Logged, func(k *table.KeyChange) ([]table.ResultColumn, []byte, int, error) {
+		return table.BatchResult(k, parts)
+	})
+}

@@ -1,0 +1,194 @@
+package statement
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	door "github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/table"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// defines returns what a caller needs for a statement that changes definitions.
+func defines(s cql.Statement, keyspace string) (permission, on string) {
+	permission = "ALTER"
+	switch s.(type) {
+	case *cql.CreateKeyspace, *cql.CreateTable, *cql.CreateType, *cql.CreateView:
+		permission = "CREATE"
+	case *cql.DropKeyspace, *cql.DropTable, *cql.DropType, *cql.DropView:
+		permission = "DROP"
+	}
+	if keyspace == "" {
+		return permission, "<all keyspaces>"
+	}
+	return permission, "<keyspace " + keyspace + ">"
+}
+
+// later returns the error of a statement that is not there yet.
+func later(s cql.Statement) error {
+	what := ""
+	switch s.(type) {
+	case *cql.CreateIndex, *cql.DropIndex:
+		what = "Secondary indexes are"
+	case *cql.CreateView, *cql.AlterView, *cql.DropView:
+		what = "Materialized views are"
+	default:
+		return nil
+	}
+	return &table.Error{Text: what + " not supported yet."}
+}
+
+// attemptsMax is how often a definition is tried again because another one came first.
+const attemptsMax = 8
+
+// define carries out a statement that changes definitions.
+func (p *Processor) define(ctx context.Context, session *door.Session, s cql.Statement, r *door.Request) (*door.Result, error) {
+	if err := later(s); err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		now, err := p.schema()
+		if err != nil {
+			return nil, err
+		}
+		c, err := now.user.Define(s, r.Keyspace, table.Environment{NewID: randomUUID, Now: p.config.Now().UnixMicro()})
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind == table.Unchanged {
+			return &door.Result{}, nil
+		}
+		res, err := p.commit(ctx, session, now, &c)
+		switch status.CodeOf(err) {
+		case status.CodeConflict, status.CodePreconditionFailed, status.CodeNotFound:
+			if attempt < attemptsMax {
+				continue // Another statement came first.
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &door.Result{Charge: res.Charge, Changes: changesOf(now, &c)}, nil
+	}
+}
+
+// changesOf returns the changes that clients are told, the one of the statement last.
+func changesOf(before *schema, c *table.Change) (all []frame.SchemaChange) {
+	if c.Target == frame.TargetKeyspace && c.Kind == table.Dropped {
+		for _, t := range before.user.Keyspace(c.Keyspace).Tables {
+			all = append(all, frame.SchemaChange{Change: frame.Dropped, Target: frame.TargetTable, Keyspace: c.Keyspace, Name: t.Name})
+		}
+	}
+	return append(all, frame.SchemaChange{Change: string(c.Kind), Target: c.Target, Keyspace: c.Keyspace, Name: c.Name})
+}
+
+// commit makes a change in the catalog. NotFound, Conflict and PreconditionFailed say
+// that another change came first.
+func (p *Processor) commit(ctx context.Context, session *door.Session, now *schema, c *table.Change) (engine.Resource, error) {
+	e, caller := p.config.Engine, session.Caller
+	k := c.Schema.Keyspace(c.Keyspace)
+	if c.Target != frame.TargetTable {
+		req := engine.KeyspaceRequest{Name: c.Keyspace, Version: now.keys[c.Keyspace].Version}
+		if k == nil {
+			return e.DropKeyspace(ctx, caller, req)
+		}
+		if req.Definition = k.Definition(); c.Kind == table.Created && c.Target == frame.TargetKeyspace {
+			return e.CreateKeyspace(ctx, caller, req)
+		}
+		return e.ReplaceKeyspace(ctx, caller, req)
+	}
+	req := engine.TableRequest{Keyspace: c.Keyspace, Name: c.Name, Version: now.byTable[[2]string{c.Keyspace, c.Name}].Version}
+	t := k.Table(c.Name)
+	if t == nil {
+		return e.DropTable(ctx, caller, req)
+	}
+	req.Definition = t.Definition()
+	o := t.Options
+	if c.Kind != table.Created {
+		if o.Throughput != 0 || o.Autoscale != 0 {
+			return engine.Resource{}, &table.Error{Text: "The throughput of a table cannot be changed with ALTER TABLE yet."}
+		}
+		return e.ReplaceTable(ctx, caller, req)
+	}
+	for _, column := range t.Partition {
+		req.Columns = append(req.Columns, column.Name)
+	}
+	if o.Throughput != 0 {
+		req.Throughput.Manual = &o.Throughput
+	}
+	if o.Autoscale != 0 {
+		req.Throughput.AutoscaleMax = &o.Autoscale
+	}
+	return e.CreateTable(ctx, caller, req)
+}
+
+// prepareTruncate checks the table of TRUNCATE.
+func (p *Processor) prepareTruncate(now *schema, parsed cql.Parsed, e *cql.Truncate, keyspace string) (*door.Statement, error) {
+	t, err := now.system.Table(e.Table, keyspace)
+	if err != nil {
+		return nil, err
+	}
+	return &door.Statement{Kind: door.Write, Permission: "MODIFY", On: "<table " + t.Keyspace + "." + t.Name + ">", Plan: &plan{parsed: parsed}}, nil
+}
+
+// truncate removes the rows of a table.
+func (p *Processor) truncate(ctx context.Context, session *door.Session, now *schema, e *cql.Truncate, r *door.Request) (*door.Result, error) {
+	t, err := now.system.Table(e.Table, r.Keyspace)
+	if err != nil {
+		return nil, err
+	}
+	if now.ridOf(t) == "" {
+		return nil, &table.Error{Class: table.Unauthorized, Text: t.Keyspace + " keyspace is not user-modifiable."}
+	}
+	res, err := p.config.Engine.TruncateTable(ctx, session.Caller, engine.TableRequest{Keyspace: t.Keyspace, Name: t.Name})
+	return &door.Result{Charge: res.Charge}, err
+}
+
+// describedColumns returns the columns of the result of DESCRIBE.
+func describedColumns(e *cql.Describe) frame.Columns {
+	names := []string{"keyspace_name", "type", "name", "create_statement"}
+	switch e.Kind {
+	case cql.DescribeCluster:
+		names = []string{"cluster", "partitioner", "snitch"}
+	case cql.DescribeKeyspaces, cql.DescribeTables, cql.DescribeTypes, cql.DescribeFunctions, cql.DescribeAggregates:
+		names = names[:3]
+	}
+	list := make([]frame.Column, len(names))
+	for i, name := range names {
+		list[i] = frame.Column{Keyspace: "system", Table: "describe", Name: name, Type: frame.Simple(frame.TypeVarchar)}
+	}
+	return frame.NewColumns(list)
+}
+
+// describe runs DESCRIBE.
+func (p *Processor) describe(now *schema, e *cql.Describe, r *door.Request) (*door.Result, error) {
+	columns := describedColumns(e)
+	rows := &door.Rows{Columns: columns}
+	cell := func(text string) {
+		rows.Cells = append(binary.BigEndian.AppendUint32(rows.Cells, uint32(len(text))), text...)
+	}
+	if e.Kind == cql.DescribeCluster {
+		cell(p.config.Node.Cluster)
+		cell("org.apache.cassandra.dht.Murmur3Partitioner")
+		cell("org.apache.cassandra.locator.SimpleSnitch")
+		rows.Count = 1
+		return &door.Result{Rows: rows}, nil
+	}
+	described, _, err := now.system.Describe(e, r.Keyspace, func(keyspace string) bool { return slices.Contains(table.SystemNames(), keyspace) })
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range described {
+		for i, text := range []string{d.Keyspace, d.Kind, d.Name, d.Create} {
+			if i < columns.Len() {
+				cell(text)
+			}
+		}
+	}
+	rows.Count = len(described)
+	return &door.Result{Rows: rows}, nil
+}

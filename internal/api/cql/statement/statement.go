@@ -1,0 +1,156 @@
+// Package statement runs the statements of CQL: it connects the door of the native
+// protocol with the language (package table) and the data (package engine).
+//
+// [Processor] implements cql.Processor. schema.go reads the definitions of the catalog,
+// data.go runs SELECT, INSERT, UPDATE, DELETE and batches, define.go the statements that
+// change definitions.
+//
+// # Invariants
+//
+// A statement runs with the schema for which it was compiled: if a table of it has
+// changed since, the result is cql.ErrStale and nothing was done. All connections see a
+// change of the schema as soon as it is committed.
+//
+// The package knows no frame and no row: it decides nothing about data.
+//
+// Page: docs/cassandra.md
+package statement
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	door "github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/table"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// Config holds the parts of a processor. Engine is required.
+type Config struct {
+	Engine *engine.Engine
+	Node   table.Node // what the system tables tell about this node
+
+	// Secret signs paging states. Pages of a statement end when it changes.
+	Secret []byte
+
+	Now func() time.Time // nil: time.Now
+}
+
+// Processor runs statements. It is safe for concurrent use, and owns no goroutine.
+type Processor struct {
+	config Config
+
+	mu      sync.Mutex // held while the schema is read again
+	current atomic.Pointer[schema]
+}
+
+var _ door.Processor = (*Processor)(nil)
+
+// New returns a processor.
+func New(c Config) *Processor {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Processor{config: c}
+}
+
+// plan is the part of a cql.Statement that is the processor's.
+type plan struct {
+	parsed   cql.Parsed
+	prepared *table.Prepared // nil for statements without data
+	tables   []tableRef      // of prepared
+	id       []byte          // identifies the statement in paging states
+}
+
+// Prepare implements cql.Processor.
+func (p *Processor) Prepare(_ context.Context, _ *door.Session, keyspace, text string) (*door.Statement, error) {
+	parsed, err := cql.Parse(text)
+	if err != nil {
+		if syntax := (*cql.SyntaxError)(nil); errors.As(err, &syntax) {
+			return nil, &table.Error{Class: table.Syntax, Text: syntax.Error()}
+		}
+		return nil, err
+	}
+	now, err := p.schema()
+	if err != nil {
+		return nil, err
+	}
+	switch e := parsed.Statement.(type) {
+	case *cql.Select, *cql.Insert, *cql.Update, *cql.Delete, *cql.Batch:
+		return p.prepareData(now, parsed, keyspace, text)
+	case *cql.Use:
+		return &door.Statement{Kind: door.Use, Plan: &plan{parsed: parsed}}, nil
+	case *cql.Truncate:
+		return p.prepareTruncate(now, parsed, e, keyspace)
+	case *cql.Describe:
+		return &door.Statement{Kind: door.Read, Result: describedColumns(e), Plan: &plan{parsed: parsed}}, nil
+	}
+	permission, on := defines(parsed.Statement, keyspace)
+	return &door.Statement{Kind: door.Define, Permission: permission, On: on, Plan: &plan{parsed: parsed}}, nil
+}
+
+// Execute implements cql.Processor.
+func (p *Processor) Execute(ctx context.Context, session *door.Session, s *door.Statement, r *door.Request) (*door.Result, error) {
+	own := s.Plan.(*plan)
+	now, err := p.schema()
+	if err != nil {
+		return nil, err
+	}
+	switch e := own.parsed.Statement.(type) {
+	case *cql.Use:
+		if now.system.Keyspace(e.Keyspace) == nil {
+			return nil, &table.Error{Text: "Keyspace '" + e.Keyspace + "' does not exist"}
+		}
+		return &door.Result{Keyspace: e.Keyspace}, nil
+	case *cql.Describe:
+		return p.describe(now, e, r)
+	case *cql.Truncate:
+		return p.truncate(ctx, session, now, e, r)
+	}
+	if own.prepared != nil {
+		return p.executeData(ctx, session, now, own, r)
+	}
+	return p.define(ctx, session, own.parsed.Statement, r)
+}
+
+// Traced implements cql.Processor. Traces are not kept.
+func (p *Processor) Traced(*door.Trace) {}
+
+// moment returns the time of an execution.
+func (p *Processor) moment(at *frame.Parameters) *table.Moment {
+	now := p.config.Now()
+	if at != nil && at.Has(frame.QueryNow) {
+		now = time.Unix(int64(at.NowInSeconds), 0)
+	}
+	return &table.Moment{Now: now, TimeUUID: func() [16]byte { return p.timeUUID() }, UUID: randomUUID}
+}
+
+// timeUUID returns a new timeuuid of the present.
+func (p *Processor) timeUUID() [16]byte {
+	var rest [8]byte
+	_, _ = rand.Read(rest[:])     // It never fails.
+	rest[0] = rest[0]&0x3F | 0x80 // the variant of RFC 9562
+	return table.TimeUUID(table.TimeUUIDTicks(p.config.Now()), rest)
+}
+
+// randomUUID returns a new uuid of version 4.
+func randomUUID() (uuid [16]byte) {
+	_, _ = rand.Read(uuid[:]) // It never fails.
+	uuid[6], uuid[8] = uuid[6]&0x0F|0x40, uuid[8]&0x3F|0x80
+	return uuid
+}
+
+// columnsOf returns the columns of a result of a table.
+func columnsOf(t *table.Table, columns []table.ResultColumn) frame.Columns {
+	list := make([]frame.Column, len(columns))
+	for i, c := range columns {
+		list[i] = frame.Column{Keyspace: t.Keyspace, Table: t.Name, Name: c.Name, Type: door.TypeOf(c.Type)}
+	}
+	return frame.NewColumns(list)
+}

@@ -1,0 +1,182 @@
+package statement
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	door "github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/table"
+)
+
+// world is a processor on an engine with stores in memory.
+type world struct {
+	*Processor
+	catalog *catalog.Catalog
+	node    *cluster.Node
+	session *door.Session
+	now     time.Time
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	pool, err := storage.NewPool(storage.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := pool.Create("data/catalog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{session: &door.Session{Caller: auth.Owner(), User: "decan", Version: frame.V5}, now: time.Unix(1_700_000_000, 0)}
+	if w.catalog, err = catalog.Open(store, nil); err != nil {
+		t.Fatal(err)
+	}
+	limits := resource.DefaultLimits()
+	if w.node, err = cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: limits}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(w.node.Close(), store.Close(), pool.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	w.Processor = New(Config{
+		Engine: engine.New(engine.Config{Catalog: w.catalog, Node: w.node, Account: resource.Account{ID: "decan", Consistency: resource.Session}, Limits: limits}),
+		Node: table.Node{
+			Cluster: "decan", DataCenter: "Local", Rack: "rack1", Release: "4.1.10", CQL: "3.4.6", Protocol: "5",
+			Host: [16]byte{1}, Address: netip.MustParseAddrPort("127.0.0.1:10350"), Tokens: []int64{9223372036854775807},
+		},
+		Secret: []byte("secret"),
+		Now:    func() time.Time { return w.now },
+	})
+	return w
+}
+
+// execute prepares and executes a text in a keyspace, in pages of a size.
+func (w *world) execute(keyspace, text string, size int) (*door.Result, *door.Statement, error) {
+	s, err := w.Prepare(context.Background(), w.session, keyspace, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &frame.Parameters{Consistency: frame.LocalQuorum}
+	if size > 0 {
+		p.Flags, p.PageSize = frame.QueryPageSize, int32(size)
+	}
+	all := &door.Result{}
+	for {
+		r, err := w.Execute(context.Background(), w.session, s, &door.Request{Keyspace: keyspace, Parameters: p})
+		if err != nil || r.Rows == nil {
+			return r, s, err
+		}
+		if all.Rows == nil {
+			all = r
+		} else {
+			all.Rows.Count += r.Rows.Count
+			all.Rows.Cells = append(all.Rows.Cells, r.Rows.Cells...)
+		}
+		if r.Rows.PagingState == nil {
+			return all, s, nil
+		}
+		p.Flags |= frame.QueryPagingState
+		p.PagingState = r.Rows.PagingState
+	}
+}
+
+// literals prints cells by the types that the protocol names.
+func literals(rows *door.Rows) string {
+	var out strings.Builder
+	rest := rows.Cells
+	for range rows.Count {
+		for i, c := range rows.Columns.All() {
+			if i > 0 {
+				out.WriteString(" | ")
+			}
+			n := int32(binary.BigEndian.Uint32(rest))
+			if rest = rest[4:]; n < 0 {
+				out.WriteString("null")
+				continue
+			}
+			text := fmt.Sprintf("%x", rest[:n])
+			if t, err := row.ParseType(strings.ReplaceAll(c.Type.String(), "varchar", "text"), nil); err == nil {
+				text = t.Literal(rest[:n:n])
+			}
+			out.WriteString(text)
+			rest = rest[n:]
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// TestStories runs statements of testdata: each line ends a statement with a semicolon.
+// "use" sets the keyspace, "clock" lets seconds pass.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		w := newWorld(t)
+		keyspace := ""
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "use":
+				keyspace = strings.TrimSpace(d.Input)
+				return ""
+			case "clock":
+				var seconds int
+				d.ScanArgs(t, "seconds", &seconds)
+				w.now = w.now.Add(time.Duration(seconds) * time.Second)
+				return ""
+			}
+			var out strings.Builder
+			for text := range strings.SplitSeq(strings.TrimSpace(d.Input), ";\n") {
+				text = strings.TrimSuffix(text, ";")
+				size := 0
+				if d.HasArg("page") {
+					d.ScanArgs(t, "page", &size)
+				}
+				r, _, err := w.execute(keyspace, text, size)
+				switch {
+				case err != nil:
+					fmt.Fprintf(&out, "error: %v\n", err)
+				case r.Rows != nil:
+					if d.HasArg("names") {
+						var names []string
+						for _, c := range r.Rows.Columns.All() {
+							names = append(names, c.Name)
+						}
+						fmt.Fprintln(&out, strings.Join(names, " | "))
+					}
+					out.WriteString(literals(r.Rows))
+					if d.HasArg("partitions") {
+						for _, p := range r.Payload {
+							fmt.Fprintf(&out, "%s: %s\n", p.Name, p.Value)
+						}
+					}
+				case len(r.Changes) > 0:
+					for _, c := range r.Changes {
+						fmt.Fprintln(&out, strings.TrimSpace(c.Change+" "+c.Target+" "+c.Keyspace+" "+c.Name))
+					}
+				case r.Keyspace != "":
+					fmt.Fprintln(&out, "use", r.Keyspace)
+				default:
+					fmt.Fprintln(&out, "ok")
+				}
+			}
+			return out.String()
+		})
+	})
+}
