@@ -49,6 +49,7 @@ internal/cluster: value partitionkey resource status query throughput storage re
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/cql/frame:
 internal/api/cql: status auth audit row table table/cql api/cql/frame
+internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine api/cql api/cql/frame
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status
@@ -56,7 +57,7 @@ internal/api/nosql: value partitionkey resource status auth audit query engine a
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
 internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
-internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob api/nosql api/admin
+internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/nosql api/admin api/cql api/cql/statement
 resolver: partitionkey
 resolver/azcosmos: value partitionkey resolver query/sql
 .: server

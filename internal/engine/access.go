@@ -32,6 +32,15 @@ func (e *Engine) Verify(c auth.Credentials) (auth.Caller, error) {
 	return caller, nil
 }
 
+// Verifier returns the verifier of the account's current keys, nil if there is none.
+func (e *Engine) Verifier() *auth.Verifier {
+	current := e.verifier.Load()
+	if current == nil {
+		return nil
+	}
+	return current.verifier
+}
+
 // withPermission adds the permission that a resource token names.
 func (e *Engine) withPermission(caller auth.Caller) (auth.Caller, error) {
 	view := e.catalog.View()

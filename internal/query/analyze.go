@@ -249,11 +249,6 @@ func (a *analysis) ungrouped(check func()) {
 	a.diagnostics, a.size = diagnostics, size
 }
 
-// inFilter returns the error for an aggregate in WHERE.
-func inFilter(call *sql.CallExpr) sql.Diagnostic {
-	return sql.Diagnosticf(call.At, "SC2104", "Aggregates are not allowed in the WHERE clause.")
-}
-
 // input checks one input of the innermost query and adds its alias to the scope. Only
 // the first input of an outermost query, or of a query in its place, may name the
 // container.

@@ -8,12 +8,6 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// ordersGroups reports whether a query groups rows by its GROUP BY or ORDER BY,
-// whatever its select list.
-func ordersGroups(q *sql.Select) bool {
-	return len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
-}
-
 // groupedQuery checks the references of a grouped query, first those of ORDER BY. An
 // ORDER BY of only properties, without GROUP BY, needs no check.
 func (a *analysis) groupedQuery(q *sql.Select, s *scope) {

@@ -235,7 +235,7 @@ func (k KeyOptions) faults() (faults []error) {
 func (c *Config) portFaults() (faults []error) {
 	wellKnown := auth.IsWellKnown(c.Keys.Primary) || auth.IsWellKnown(c.Keys.Secondary)
 	for _, port := range []struct{ flag, address string }{
-		{"listen", c.Ports.Data}, {"admin-listen", c.Ports.Admin}, {"compute-listen", c.Ports.Compute},
+		{"listen", c.Ports.Data}, {"admin-listen", c.Ports.Admin}, {"compute-listen", c.Ports.Compute}, {"cql-listen", c.Ports.CQL},
 	} {
 		if port.address == "" || port.address == noListener {
 			continue

@@ -25,6 +25,7 @@ import (
 type PortOptions struct {
 	Data    string `name:"listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The address for clients, who use TLS or plain HTTP on the same port (${default})."`
 	Admin   string `name:"admin-listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The address for health, metrics and management (${default}); none for no admin port."`
+	CQL     string `name:"cql-listen" placeholder:"HOST:PORT" help:"The address for clients of the Cassandra API, which is not complete (default: none)."`
 	Compute string `name:"compute-listen" placeholder:"HOST:PORT" help:"A second address for clients that use the compute gateway (default: none)."`
 }
 

@@ -149,7 +149,7 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-type listeners struct{ data, admin, compute net.Listener }
+type listeners struct{ data, admin, compute, cql net.Listener }
 
 // listen binds every address. From now on the sockets queue clients, which are
 // answered once the data is open.
@@ -163,6 +163,7 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 		{s.config.Ports.Data, &bound.data, "--listen"},
 		{s.config.Ports.Admin, &bound.admin, "--admin-listen"},
 		{s.config.Ports.Compute, &bound.compute, "--compute-listen"},
+		{s.config.Ports.CQL, &bound.cql, "--cql-listen"},
 	} {
 		if want.address == "" || want.address == noListener {
 			continue
@@ -387,6 +388,9 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		config.Admit = s.admit(s.config.Ports.Compute, s.watch.Door(doorCompute))
 		config.Watch = s.watch.Door(doorCompute)
 		s.openDoor(listenMixed(bound.compute, clients, certificates), clients, nosql.New(config))
+	}
+	if bound.cql != nil {
+		s.openCQL(bound.cql, certificates)
 	}
 	if bound.admin != nil {
 		s.admin = s.openDoor(listenMixed(bound.admin, operators, certificates), operators, admin.New(admin.Config{

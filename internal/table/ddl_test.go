@@ -100,7 +100,8 @@ func TestReadSchemaRefuses(t *testing.T) {
 		"later version":    {Name: "ks", Definition: []byte(`{"version":2}`)},
 		"a type in itself": {Name: "ks", Definition: []byte(`{"version":1,"types":[{"name":"a","fields":[{"name":"x","type":"frozen<a>"}]}]}`)},
 		"an unknown type": {Name: "ks", Definition: []byte(`{"version":1}`), Tables: []StoredTable{
-			{"t", []byte(`{"version":1,"id":"00000000000000000000000000000001","columns":[{"name":"k","type":"nothing","id":1}]}`)}}},
+			{"t", []byte(`{"version":1,"id":"00000000000000000000000000000001","columns":[{"name":"k","type":"nothing","id":1}]}`)},
+		}},
 		"a short id": {Name: "ks", Definition: []byte(`{"version":1}`), Tables: []StoredTable{{"t", []byte(`{"version":1,"id":"00"}`)}}},
 	} {
 		if s, err := ReadSchema([]StoredKeyspace{d}); err == nil {

@@ -328,8 +328,10 @@ func (o *Options) check() error {
 		name     string
 		n, bound int
 	}{
-		{"gc_grace_seconds", o.GCGraceSeconds, 0}, {"min_index_interval", o.MinIndexInterval, 1},
-		{"max_index_interval", o.MaxIndexInterval, o.MinIndexInterval}, {"memtable_flush_period_in_ms", o.MemtableFlushPeriod, 0},
+		{"gc_grace_seconds", o.GCGraceSeconds, 0},
+		{"min_index_interval", o.MinIndexInterval, 1},
+		{"max_index_interval", o.MaxIndexInterval, o.MinIndexInterval},
+		{"memtable_flush_period_in_ms", o.MemtableFlushPeriod, 0},
 	} {
 		if one.name == "max_index_interval" && one.n < one.bound {
 			return config("max_index_interval must be greater than or equal to min_index_interval (%d) (got %d)", one.bound, one.n)

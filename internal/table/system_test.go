@@ -75,16 +75,22 @@ func TestSystemTables(t *testing.T) {
 	)
 	y := NewSystem(s, testNode)
 	for _, c := range []struct{ ask, want string }{
-		{"SELECT key, cluster_name, data_center, rack, release_version, rpc_address, rpc_port, tokens, partitioner FROM system.local WHERE key='local'",
-			"'local' | 'decan' | 'Local' | 'rack1' | '4.1.10' | '127.0.0.1' | 10350 | {'-1', '9223372036854775807'} | 'org.apache.cassandra.dht.Murmur3Partitioner'\n"},
+		{
+			"SELECT key, cluster_name, data_center, rack, release_version, rpc_address, rpc_port, tokens, partitioner FROM system.local WHERE key='local'",
+			"'local' | 'decan' | 'Local' | 'rack1' | '4.1.10' | '127.0.0.1' | 10350 | {'-1', '9223372036854775807'} | 'org.apache.cassandra.dht.Murmur3Partitioner'\n",
+		},
 		{"SELECT * FROM system.peers", ""},
 		{"SELECT * FROM system.peers_v2", ""},
 		{"SELECT keyspace_name, durable_writes, replication FROM system_schema.keyspaces WHERE keyspace_name = 'uprofile'", "'uprofile' | true | {'class': 'org.apache.cassandra.locator.SimpleStrategy', 'replication_factor': '1'}\n"},
 		{"SELECT table_name, flags, gc_grace_seconds FROM system_schema.tables WHERE keyspace_name IN ('uprofile')", "'counts' | {'compound', 'counter'} | 864000\n'places' | {'compound'} | 864000\n'user' | {'compound'} | 864000\n"},
-		{"SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns WHERE keyspace_name = 'uprofile' AND table_name = 'user'",
-			"'id' | 'partition_key' | 0 | 'none' | 'uuid'\n'message' | 'regular' | -1 | 'none' | 'text'\n'user' | 'regular' | -1 | 'none' | 'text'\n"},
-		{"SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns WHERE keyspace_name = 'uprofile' AND table_name = 'places'",
-			"'a' | 'regular' | -1 | 'none' | 'frozen<addr>'\n'firstname' | 'partition_key' | 0 | 'none' | 'text'\n'id' | 'clustering' | 0 | 'desc' | 'int'\n'l' | 'regular' | -1 | 'none' | 'list<int>'\n'lastname' | 'partition_key' | 1 | 'none' | 'text'\n's' | 'static' | -1 | 'none' | 'text'\n"},
+		{
+			"SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns WHERE keyspace_name = 'uprofile' AND table_name = 'user'",
+			"'id' | 'partition_key' | 0 | 'none' | 'uuid'\n'message' | 'regular' | -1 | 'none' | 'text'\n'user' | 'regular' | -1 | 'none' | 'text'\n",
+		},
+		{
+			"SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns WHERE keyspace_name = 'uprofile' AND table_name = 'places'",
+			"'a' | 'regular' | -1 | 'none' | 'frozen<addr>'\n'firstname' | 'partition_key' | 0 | 'none' | 'text'\n'id' | 'clustering' | 0 | 'desc' | 'int'\n'l' | 'regular' | -1 | 'none' | 'list<int>'\n'lastname' | 'partition_key' | 1 | 'none' | 'text'\n's' | 'static' | -1 | 'none' | 'text'\n",
+		},
 		{"SELECT index_name, kind, options FROM system_schema.indexes WHERE keyspace_name = 'uprofile'", "'user_message_idx' | 'COMPOSITES' | {'target': 'message'}\n"},
 		{"SELECT type_name, field_names, field_types FROM system_schema.types", "'addr' | ['street', 'zip'] | ['text', 'int']\n"},
 		{"SELECT keyspace_name FROM system_virtual_schema.keyspaces", "'system_virtual_schema'\n'system_views'\n"},
@@ -121,13 +127,17 @@ func TestSchemaVersion(t *testing.T) {
 	first := "CREATE KEYSPACE uprofile WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 	second := "CREATE TABLE uprofile.user (id UUID PRIMARY KEY, user text)"
 	version := func(statements ...string) [16]byte { return NewSystem(defined(t, statements...), testNode).Version() }
-	if version(first, second) != version(first, second) {
+	if again := version(first, second); version(first, second) != again {
 		t.Error("two equal schemas have different versions")
 	}
 	seen := map[[16]byte]string{}
 	for _, statements := range [][]string{
-		{}, {first}, {first, second}, {first, second, "ALTER TABLE uprofile.user ADD message text"},
-		{first, second, "CREATE INDEX ON uprofile.user (user)"}, {first, second, "ALTER TABLE uprofile.user WITH comment = 'x'"},
+		{},
+		{first},
+		{first, second},
+		{first, second, "ALTER TABLE uprofile.user ADD message text"},
+		{first, second, "CREATE INDEX ON uprofile.user (user)"},
+		{first, second, "ALTER TABLE uprofile.user WITH comment = 'x'"},
 		{first, second, "CREATE TYPE uprofile.t (a int)"},
 	} {
 		v, text := version(statements...), strings.Join(statements, "; ")

@@ -355,7 +355,7 @@ func fail(err error) error {
 const lateWrites = 600
 
 // Evaluate checks the conditions and makes the changes. It is called again after an error
-// of the partition, so it begins anew.
+// of the partition, so it begins again.
 func (k *KeyChange) Evaluate(items Items) error {
 	k.Applied, k.Found = true, nil
 	e := evaluation{KeyChange: k, items: items}

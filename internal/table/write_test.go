@@ -198,13 +198,19 @@ func TestWriteMarkers(t *testing.T) {
 		{"INSERT INTO t (c, j, k, v) VALUES (?, ?, ?, :mine) USING TTL ? AND TIMESTAMP ?", "c int, j int, k int, mine int, [ttl] int, [timestamp] bigint", "[2 1]"},
 		{"INSERT INTO t (k, j, c) VALUES (1, ?, ?)", "j int, c int", "[]"},
 		{"INSERT INTO t JSON ?", "[json] text", "[]"},
-		{"UPDATE t SET m[?] = ?, l[?] = ?, u.a = ?, st = st - ? WHERE k = ? AND j = ? AND c = ?",
-			"key(m) text, value(m) int, idx(l) int, value(l) int, u.a int, st set<text>, k int, j int, c int", "[6 7]"},
+		{
+			"UPDATE t SET m[?] = ?, l[?] = ?, u.a = ?, st = st - ? WHERE k = ? AND j = ? AND c = ?",
+			"key(m) text, value(m) int, idx(l) int, value(l) int, u.a int, st set<text>, k int, j int, c int", "[6 7]",
+		},
 		{"UPDATE t SET m = m - ? WHERE k = ? AND j IN (?, ?) AND c = ?", "m set<text>, k int, j int, j int, c int", "[1 3]"},
-		{"UPDATE t SET v = 1 WHERE k = ? AND j = ? AND c = ? IF m[?] IN ? AND v = ? AND u.b IN (?)",
-			"k int, j int, c int, key(m) text, in(value(m)) frozen<list<int>>, v int, u.b text", "[0 1]"},
-		{"DELETE l[?], m[?] FROM t USING TIMESTAMP ? WHERE k = ? AND j = ? AND c = ?",
-			"idx(l) int, key(m) text, [timestamp] bigint, k int, j int, c int", "[3 4]"},
+		{
+			"UPDATE t SET v = 1 WHERE k = ? AND j = ? AND c = ? IF m[?] IN ? AND v = ? AND u.b IN (?)",
+			"k int, j int, c int, key(m) text, in(value(m)) frozen<list<int>>, v int, u.b text", "[0 1]",
+		},
+		{
+			"DELETE l[?], m[?] FROM t USING TIMESTAMP ? WHERE k = ? AND j = ? AND c = ?",
+			"idx(l) int, key(m) text, [timestamp] bigint, k int, j int, c int", "[3 4]",
+		},
 	} {
 		p, err := cql.Parse(c.text)
 		if err != nil {

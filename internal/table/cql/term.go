@@ -1,5 +1,7 @@
 package cql
 
+import "errors"
+
 // term parses a value: constants, markers, functions and arithmetic on them.
 func (p *parser) term() Expr {
 	if !p.deeper() {
@@ -269,7 +271,7 @@ func (p *parser) typeInParentheses() *Type {
 	start, err, markers := p.pos, p.err, len(p.markers)
 	p.advance()
 	t := p.parseType()
-	ok := p.err == err && p.accept(tParenClose) && startsValue(p.kind())
+	ok := errors.Is(p.err, err) && p.accept(tParenClose) && startsValue(p.kind())
 	if ok {
 		return t
 	}
@@ -404,7 +406,7 @@ func (p *parser) selectedSigned() Expr {
 func (p *parser) modified(plain Expr) Expr {
 	start, err, markers := p.pos, p.err, len(p.markers)
 	e := p.modifiers(plain)
-	if p.err != err && !p.tooDeep {
+	if !errors.Is(p.err, err) && !p.tooDeep {
 		p.pos, p.err, p.markers, p.stopped = start, err, p.markers[:markers], false
 		return plain
 	}

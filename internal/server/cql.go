@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"crypto/md5" // The name of a host is an MD5; it protects nothing.
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"math"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/api/cql/statement"
+	"github.com/decandb/decan/internal/table"
+)
+
+// doorCQL is the name of the CQL port in metrics and the audit log.
+const doorCQL = "cql"
+
+// openCQL starts answering CQL clients on a listener, until Close.
+func (s *Server) openCQL(listener net.Listener, certificates *tls.Config) {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // It never fails.
+	config := certificates.Clone()
+	config.NextProtos = nil // The native protocol has no name.
+	door := cql.New(cql.Config{
+		Processor: statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listener.Addr()), Secret: secret, Now: s.config.Now}),
+		Account:   s.config.Account.ID,
+		Verifier:  s.engine.Verifier,
+		TLS:       config,
+		TLSOnly:   s.config.TLS.Only,
+		Logger:    s.log,
+		Watch:     s.watch.Door(doorCQL),
+		Now:       s.config.Now,
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := door.Serve(listener); !errors.Is(err, net.ErrClosed) {
+			s.log.Error("port stopped answering", "listen", listener.Addr().String(), "error", err)
+		}
+	}()
+	s.onClose(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		defer cancel()
+		err := door.Close(ctx)
+		<-done
+		return err
+	})
+}
+
+// cqlTokens is the number of ranges into which the system tables divide the ring, so
+// that clients which read a table by ranges read several.
+const cqlTokens = 16
+
+// cqlNode returns what the system tables tell about the server.
+func (s *Server) cqlNode(addr net.Addr) table.Node {
+	n := table.Node{
+		Cluster: s.config.Account.ID, DataCenter: s.config.Account.Region, Rack: "rack1",
+		Release: "4.1.10", CQL: cql.Release41.CQL(), Protocol: "5", Generation: int32(time.Now().Unix()),
+		Host: md5.Sum([]byte(s.config.Account.ID)),
+	}
+	n.Host[6], n.Host[8] = n.Host[6]&0x0F|0x30, n.Host[8]&0x3F|0x80 // a uuid made of a name
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		n.Address = tcp.AddrPort()
+	}
+	if !n.Address.IsValid() || n.Address.Addr().IsUnspecified() { // Clients need an address of a node.
+		n.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), n.Address.Port())
+	}
+	n.Address = netip.AddrPortFrom(n.Address.Addr().Unmap(), n.Address.Port())
+	for i := range int64(cqlTokens) {
+		n.Tokens = append(n.Tokens, math.MinInt64+(i+1)*(math.MaxInt64/cqlTokens*2)+i)
+	}
+	n.Tokens[cqlTokens-1] = math.MaxInt64
+	return n
+}
