@@ -24,32 +24,10 @@ func (p *Processor) prepareData(now *schema, parsed cql.Parsed, keyspace, text s
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(keyspace + "\x00" + text))
-	own := &plan{parsed: parsed, prepared: prepared, tables: now.refs(prepared.Tables), id: sum[:]}
-	s := &door.Statement{Kind: door.Modify, Plan: own, Bytes: 8 * len(text)}
-	markers := make([]frame.Column, len(prepared.Markers))
-	for i, m := range prepared.Markers {
-		markers[i] = frame.Column{Keyspace: m.Keyspace, Table: m.Table, Name: m.Name}
-		if m.Type != nil {
-			markers[i].Type = door.TypeOf(m.Type)
-		}
-	}
-	s.Markers = frame.NewColumns(markers)
-	for _, k := range prepared.KeyMarkers {
-		s.Keys = append(s.Keys, uint16(k))
-	}
-	permission := "MODIFY"
-	switch {
-	case prepared.Reads():
-		permission = "SELECT"
-		s.Kind, s.Result = door.Read, columnsOf(prepared.Tables[0], prepared.Columns())
-	case len(prepared.Tables) != 1 || isBatch(parsed):
-		s.Kind = door.Write
-	}
-	for _, t := range prepared.Tables {
-		s.Tables = append(s.Tables, door.Table{Keyspace: t.Keyspace, Name: t.Name})
-		if now.ridOf(t) != "" {
-			s.Permission, s.On = permission, "<table "+t.Keyspace+"."+t.Name+">"
-		}
+	s := door.StatementOf(parsed, prepared)
+	s.Plan = &plan{parsed: parsed, prepared: prepared, tables: now.refs(prepared.Tables), id: sum[:]}
+	if prepared.Reads() && now.ridOf(prepared.Tables[0]) == "" {
+		s.Permission, s.On = "", "" // Everyone may read the system tables.
 	}
 	return s, nil
 }
@@ -57,21 +35,6 @@ func (p *Processor) prepareData(now *schema, parsed cql.Parsed, keyspace, text s
 func isBatch(parsed cql.Parsed) bool {
 	_, ok := parsed.Statement.(*cql.Batch)
 	return ok
-}
-
-// valuesOf returns the values of markers.
-func valuesOf(given []frame.Value) table.Values {
-	v := table.Values{Bytes: make([][]byte, len(given))}
-	for i := range given {
-		v.Bytes[i] = given[i].Bytes
-		if given[i].Unset {
-			if v.Unset == nil {
-				v.Unset = make([]bool, len(given))
-			}
-			v.Unset[i] = true
-		}
-	}
-	return v
 }
 
 // executeData runs a SELECT, a write or a batch.
@@ -83,7 +46,7 @@ func (p *Processor) executeData(ctx context.Context, session *door.Session, now 
 	if own.prepared.Reads() {
 		return p.read(ctx, session, now, own, r, moment)
 	}
-	changes, err := own.prepared.Changes(valuesOf(r.Values), moment, timestampOf(r.Parameters), p.config.Now().UnixMicro(), moment.Now.Unix())
+	changes, err := own.prepared.Changes(door.ValuesOf(r.Values), moment, timestampOf(r.Parameters), p.config.Now().UnixMicro(), moment.Now.Unix())
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +94,12 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	if source = stored; stored.table == "" {
 		source = now.system.Rows(of)
 	}
-	page, err := own.prepared.Select(ctx, source, valuesOf(r.Values), moment, options)
+	page, err := own.prepared.Select(ctx, source, door.ValuesOf(r.Values), moment, options)
 	if err != nil {
 		return nil, err
 	}
 	result := &door.Result{
-		Rows:   &door.Rows{Columns: columnsOf(of, own.prepared.Columns()), Count: page.Count, Cells: page.Rows, PagingState: page.State},
+		Rows:   &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: of.Keyspace, Name: of.Name}, own.prepared.Columns()), Count: page.Count, Cells: page.Rows, PagingState: page.State},
 		Charge: stored.charge, Payload: visited(stored.partitions),
 	}
 	if page.Warning != "" {
@@ -236,7 +199,7 @@ func (p *Processor) write(ctx context.Context, session *door.Session, now *schem
 	if err != nil {
 		return nil, err
 	}
-	done.Rows = &door.Rows{Columns: columnsOf(changes[0].Table, columns), Count: count, Cells: cells}
+	done.Rows = &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: changes[0].Table.Keyspace, Name: changes[0].Table.Name}, columns), Count: count, Cells: cells}
 	return done, nil
 }
 
@@ -253,7 +216,7 @@ func (p *Processor) Batch(ctx context.Context, session *door.Session, b *door.Ba
 		if !now.has(own.tables) {
 			return nil, door.ErrStale
 		}
-		if parts[i], err = own.prepared.Part(valuesOf(b.Statements[i].Values), moment); err != nil {
+		if parts[i], err = own.prepared.Part(door.ValuesOf(b.Statements[i].Values), moment); err != nil {
 			return nil, err
 		}
 	}

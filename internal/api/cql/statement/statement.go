@@ -145,12 +145,3 @@ func randomUUID() (uuid [16]byte) {
 	uuid[6], uuid[8] = uuid[6]&0x0F|0x40, uuid[8]&0x3F|0x80
 	return uuid
 }
-
-// columnsOf returns the columns of a result of a table.
-func columnsOf(t *table.Table, columns []table.ResultColumn) frame.Columns {
-	list := make([]frame.Column, len(columns))
-	for i, c := range columns {
-		list[i] = frame.Column{Keyspace: t.Keyspace, Table: t.Name, Name: c.Name, Type: door.TypeOf(c.Type)}
-	}
-	return frame.NewColumns(list)
-}
