@@ -372,18 +372,21 @@ func dateTimeBin(_ *env, args []value.Value) value.Value {
 	if !ok || unit == 0 || !(f > 0) || math.IsInf(f, 1) {
 		return value.Undefined()
 	}
-	n, whole := size.Integer()
-	if !whole && unit < tick {
-		n, whole = int64Of(f), true
+	passed := ticksOf(t) - ticksOf(origin)
+	n, whole := int64Of(f), unit < tick
+	if !size.IsDouble() {
+		n, whole = size.Integer()
 	}
 	if unit >= tick {
-		n *= int64(unit / tick)
+		n *= int64(unit / tick) // the service wraps around, too
 	} else if n /= int64(tick / unit); n <= 0 {
 		return value.Undefined()
 	}
-	passed := ticksOf(t) - ticksOf(origin)
-	if passed == 0 && len(args) > 3 {
-		return args[3]
+	if passed == 0 {
+		if len(args) > 3 {
+			return args[3]
+		}
+		return dateTime(origin)
 	}
 	if whole {
 		return binTicks(origin, passed, n)

@@ -12,8 +12,8 @@ import (
 // The results of the functions are undefined if an operand is not a number.
 
 // Double returns the number f as a result of floating-point arithmetic. It equals
-// Number(f). Only arithmetic, [Value.Integer], [Value.Signed] and [Value.AppendText] tell
-// them apart.
+// Number(f). Only arithmetic, [Value.IsDouble], [Value.Integer], [Value.Signed] and
+// [Value.AppendText] tell them apart.
 func Double(f float64) Value {
 	v := Number(f)
 	v.double = v.exact
@@ -37,6 +37,13 @@ const safeMax = 1<<53 - 1
 func (v Value) Integer() (int64, bool) {
 	i, ok := v.Int64()
 	return i, ok && (!v.double || i >= -safeMax && i <= safeMax)
+}
+
+// IsDouble reports whether arithmetic treats v as floating point: a fraction, a number
+// beyond 64 bits, or a result of floating-point arithmetic.
+func (v Value) IsDouble() bool {
+	_, ok := v.integer()
+	return v.kind == KindNumber && !ok
 }
 
 // integer returns the number if arithmetic treats it as an integer.
@@ -99,12 +106,17 @@ func Divide(a, b Value) Value {
 }
 
 // Modulo returns the remainder of a / b with the sign of a; NaN if b is 0. It is never
-// -0.
+// -0. As in the service, a remainder below 2^53 without a fraction is an integer, also if
+// the operands are floating point.
 func Modulo(a, b Value) Value {
 	if x, y, ok := integers(a, b); ok && y != 0 {
 		return Int(x % y)
 	}
-	return float(a, b, func(x, y float64) float64 { return unsigned(math.Mod(x, y)) })
+	rest := float(a, b, func(x, y float64) float64 { return unsigned(math.Mod(x, y)) })
+	if whole, ok := rest.Integer(); ok && whole >= -safeMax && whole <= safeMax {
+		return Int(whole)
+	}
+	return rest
 }
 
 // unsigned returns f, or 0 for -0.
