@@ -8,7 +8,8 @@
 //
 // # Invariants
 //
-//   - Parse(q.String()) returns a tree equal to q.
+//   - Parse(q.String()) returns a tree equal to q, positions aside. As in the planner's
+//     texts, a whole number loses its point, and -0.0 its sign.
 //   - A tree shares no node and does not change after Parse.
 //   - The depth of a tree is bounded, whatever the text.
 //
