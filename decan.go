@@ -32,6 +32,10 @@ type Config struct {
 	// admin port.
 	AdminListen string
 
+	// CQLListen is the address of the Cassandra API, such as 127.0.0.1:0 for a free
+	// port; several are separated by commas. Default: the API is off.
+	CQLListen string
+
 	// Data is the data directory, created if it does not exist. Default "": all
 	// data is in memory and is lost on Close.
 	Data string
@@ -133,7 +137,8 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 func (c Config) server() server.Config {
 	return server.Config{
 		Data:       c.Data,
-		Ports:      server.PortOptions{Data: cmp.Or(c.Listen, "127.0.0.1:0"), Admin: cmp.Or(c.AdminListen, "none")},
+		Ports:      server.PortOptions{Data: cmp.Or(c.Listen, "127.0.0.1:0"), Admin: cmp.Or(c.AdminListen, "none"), CQL: c.CQLListen},
+		Cassandra:  server.CassandraOptions{On: c.CQLListen != ""},
 		Keys:       server.KeyOptions{Primary: c.Key},
 		Account:    server.AccountOptions{Consistency: c.Consistency},
 		Protocol:   server.ProtocolOptions{CrossPartition: c.CrossPartition},
@@ -154,6 +159,15 @@ func (s *Server) Endpoint() string { return s.running.Endpoint() }
 
 // AdminEndpoint returns the URL of the admin port, "" if there is none.
 func (s *Server) AdminEndpoint() string { return s.running.AdminEndpoint() }
+
+// CQLAddress returns the address of the Cassandra API, the first one if there are
+// several, and "" if it is off. Its user is decan, its password [Server.Key].
+func (s *Server) CQLAddress() string {
+	if addresses := s.running.CQLAddresses(); len(addresses) > 0 {
+		return addresses[0]
+	}
+	return ""
+}
 
 // Key returns the current primary account key.
 func (s *Server) Key() string { return s.running.Key() }

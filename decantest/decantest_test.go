@@ -3,6 +3,7 @@ package decantest_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -109,4 +110,26 @@ func containerOf(t *testing.T, server *decan.Server) *azcosmos.ContainerClient {
 		t.Fatal(err)
 	}
 	return container
+}
+
+// TestCassandra shows that the Cassandra API is off unless it is asked for, and that many
+// servers of one process may have it.
+func TestCassandra(t *testing.T) {
+	t.Parallel()
+	if off := decantest.New(t); off.CQLAddress() != "" {
+		t.Errorf("the API is at %s", off.CQLAddress())
+	}
+	one, two := decantest.Start(t, decan.Config{CQLListen: "127.0.0.1:0"}), decantest.Start(t, decan.Config{CQLListen: "127.0.0.1:0"})
+	for _, server := range []*decantest.Server{one, two} {
+		conn, err := net.Dial("tcp", server.CQLAddress())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if one.CQLAddress() == two.CQLAddress() {
+		t.Error("two servers have one address")
+	}
 }

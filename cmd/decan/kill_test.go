@@ -75,6 +75,7 @@ type process struct {
 	command *exec.Cmd
 	address string
 	admin   string
+	cql     string
 	output  *bytes.Buffer
 	exited  chan error
 }
@@ -137,8 +138,9 @@ func spawn(t testing.TB, args ...string) *process {
 // it is ready.
 func spawnCommand(t testing.TB, command func(args ...string) *exec.Cmd, args ...string) *process {
 	t.Helper()
-	p := &process{address: freePort(t), admin: freePort(t), output: &bytes.Buffer{}, exited: make(chan error, 1)}
+	p := &process{address: freePort(t), admin: freePort(t), cql: freePort(t), output: &bytes.Buffer{}, exited: make(chan error, 1)}
 	p.command = command(append([]string{"--listen", p.address, "--admin-listen", p.admin}, args...)...)
+	p.command.Env = append(os.Environ(), "DECAN_CQL_LISTEN="+p.cql) // Earlier binaries have no such flag.
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

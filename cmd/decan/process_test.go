@@ -71,7 +71,7 @@ func startTimes(b *testing.B, data func() string) []time.Duration {
 	var times []time.Duration
 	for range 11 {
 		address := freePort(b)
-		command := exec.Command(path, "--listen", address, "--admin-listen", "none", "--data", data())
+		command := exec.Command(path, "--listen", address, "--admin-listen", "none", "--cql=false", "--data", data())
 		request := servertest.Prepare(server.WellKnownKey, "GET", "", nil)
 		began := time.Now()
 		if err := command.Start(); err != nil {

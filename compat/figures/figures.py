@@ -36,7 +36,7 @@ class Server:
         self.endpoint, self.admin = f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port + 1}/"
         log = open(f"{work}/{port}.log", "w", encoding="utf-8")
         self.process = subprocess.Popen(
-            [binary, "--data", f"{work}/{port}", "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{port + 1}"],
+            [binary, "--data", f"{work}/{port}", "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{port + 1}", "--cql=false"],
             stdout=log, stderr=log)
         for _ in range(100):
             try:

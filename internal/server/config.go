@@ -40,6 +40,7 @@ type Config struct {
 	Audit      AuditOptions      `embed:"" group:"Audit log"`
 	Account    AccountOptions    `embed:"" group:"Account"`
 	Protocol   ProtocolOptions   `embed:"" group:"Protocol"`
+	Cassandra  CassandraOptions  `embed:"" group:"Cassandra API"`
 	Queries    QueryOptions      `embed:"" group:"Queries"`
 	Partitions PartitionOptions  `embed:"" group:"Partitions"`
 	Throughput ThroughputOptions `embed:"" group:"Throughput"`
@@ -234,10 +235,12 @@ func (k KeyOptions) faults() (faults []error) {
 // machines can reach with the well-known key.
 func (c *Config) portFaults() (faults []error) {
 	wellKnown := auth.IsWellKnown(c.Keys.Primary) || auth.IsWellKnown(c.Keys.Secondary)
-	for _, port := range []struct{ flag, address string }{
-		{"listen", c.Ports.Data}, {"admin-listen", c.Ports.Admin}, {"compute-listen", c.Ports.Compute}, {"cql-listen", c.Ports.CQL},
-	} {
-		if port.address == "" || port.address == noListener {
+	ports := []struct{ flag, address string }{{"listen", c.Ports.Data}, {"admin-listen", c.Ports.Admin}, {"compute-listen", c.Ports.Compute}}
+	for _, address := range c.cqlAddresses() {
+		ports = append(ports, struct{ flag, address string }{"cql-listen", address})
+	}
+	for _, port := range ports {
+		if port.address == noListener || port.address == "" && port.flag != "cql-listen" {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(port.address); err != nil {
@@ -250,6 +253,18 @@ func (c *Config) portFaults() (faults []error) {
 		}
 	}
 	return faults
+}
+
+// cqlAddresses returns the addresses of the Cassandra API, none if it is off.
+func (c *Config) cqlAddresses() []string {
+	if !c.Cassandra.On || c.Ports.CQL == noListener {
+		return nil
+	}
+	var addresses []string
+	for address := range strings.SplitSeq(c.Ports.CQL, ",") {
+		addresses = append(addresses, strings.TrimSpace(address))
+	}
+	return addresses
 }
 
 // requestMemoryMin is enough for the largest body, the largest answer and some

@@ -9,7 +9,10 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/decandb/decan/internal/api/cql"
 	"github.com/decandb/decan/internal/api/cql/statement"
@@ -19,36 +22,55 @@ import (
 // doorCQL is the name of the CQL port in metrics and the audit log.
 const doorCQL = "cql"
 
-// openCQL starts answering CQL clients on a listener, until Close.
-func (s *Server) openCQL(listener net.Listener, certificates *tls.Config) {
+// openCQL starts answering CQL clients on the listeners, until Close.
+func (s *Server) openCQL(listeners []net.Listener, registry *prometheus.Registry, certificates *tls.Config) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // It never fails.
 	config := certificates.Clone()
 	config.NextProtos = nil // The native protocol has no name.
 	door := cql.New(cql.Config{
-		Processor: statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listener.Addr()), Secret: secret, Now: s.config.Now}),
-		Account:   s.config.Account.ID,
-		Verifier:  s.engine.Verifier,
-		TLS:       config,
-		TLSOnly:   s.config.TLS.Only,
-		Logger:    s.log,
-		Watch:     s.watch.Door(doorCQL),
-		Now:       s.config.Now,
+		Processor:  statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listeners[0].Addr()), Secret: secret, Now: s.config.Now}),
+		Account:    s.config.Account.ID,
+		Verifier:   s.engine.Verifier,
+		TLS:        config,
+		TLSOnly:    s.config.TLS.Only,
+		Logger:     s.log,
+		Watch:      s.watch.Door(doorCQL),
+		Registerer: registry,
+		Now:        s.config.Now,
+
+		Connections:   s.plan.cql,
+		PerAddress:    s.cqlPerAddress(),
+		InflightBytes: int64(s.config.Memory.Requests),
+		ReadTimeout:   s.config.Clients.ReadTimeout,
+		WriteTimeout:  s.config.Clients.WriteTimeout,
+		IdleTimeout:   s.config.Clients.IdleTimeout,
 	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := door.Serve(listener); !errors.Is(err, net.ErrClosed) {
-			s.log.Error("port stopped answering", "listen", listener.Addr().String(), "error", err)
-		}
-	}()
+	s.cql = listeners
+	var running sync.WaitGroup
+	for _, l := range listeners {
+		running.Go(func() {
+			if err := door.Serve(l); !errors.Is(err, net.ErrClosed) {
+				s.log.Error("port stopped answering", "listen", l.Addr().String(), "error", err)
+			}
+		})
+	}
 	s.onClose(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		defer cancel()
 		err := door.Close(ctx)
-		<-done
+		running.Wait()
 		return err
 	})
+}
+
+// cqlPerAddress returns how many connections of CQL one address may have: as many of all
+// as on the other ports.
+func (s *Server) cqlPerAddress() int {
+	if n := s.config.Clients.PerAddress; n != 0 {
+		return n
+	}
+	return max(1, s.plan.cql*3/4)
 }
 
 // cqlTokens is the number of ranges into which the system tables divide the ring, so

@@ -19,13 +19,14 @@ import (
 //
 // The zero value of an option means its default. A negative duration or number
 // means "no limit" where the help says so. The tag "limit" names the field of
-// [resource.Limits] that the option replaces.
+// [resource.Limits] that the option replaces. The default of an option with the tag
+// "only" holds for decan serve only.
 
 // PortOptions are the addresses to listen on.
 type PortOptions struct {
 	Data    string `name:"listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The address for clients, who use TLS or plain HTTP on the same port (${default})."`
 	Admin   string `name:"admin-listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The address for health, metrics and management (${default}); none for no admin port."`
-	CQL     string `name:"cql-listen" placeholder:"HOST:PORT" help:"The address for clients of the Cassandra API, which is not complete (default: none)."`
+	CQL     string `name:"cql-listen" default:"127.0.0.1:10350" placeholder:"HOST:PORT" help:"The address for clients of the Cassandra API, who use TLS or no TLS on the same port; several are separated by commas (${default})."`
 	Compute string `name:"compute-listen" placeholder:"HOST:PORT" help:"A second address for clients that use the compute gateway (default: none)."`
 }
 
@@ -101,6 +102,13 @@ type ProtocolOptions struct {
 	PrefixDeletes  bool          `name:"prefix-deletes" help:"Allow the deletion of all items of a prefix of a hierarchical partition key. The service refuses it."`
 	Triggers       bool          `name:"several-triggers" help:"Allow up to ten triggers before and after a write. The service runs one of each."`
 	SessionWait    time.Duration `name:"session-wait" limit:"SessionWait" default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that has not reached its session token, before it is refused with 404 and sub-status 1002 (${default}); negative for no wait."`
+}
+
+// CassandraOptions are about the Cassandra API.
+type CassandraOptions struct {
+	// On is false in the zero value: only decan serve opens the port without being
+	// asked, because a program that starts several servers has one such port.
+	On bool `name:"cql" default:"true" only:"serve" help:"Serve the Cassandra API; --cql=false opens no port for it."`
 }
 
 // QueryOptions bound what queries use.
@@ -211,7 +219,7 @@ func setDefaults(group reflect.Value) {
 	for i := range group.NumField() {
 		field, tag := group.Field(i), group.Type().Field(i).Tag
 		text, found := tag.Lookup("default")
-		if !found || !field.IsZero() {
+		if !found || !field.IsZero() || tag.Get("only") != "" {
 			continue
 		}
 		if err := setOption(field, text); err != nil {

@@ -3,8 +3,8 @@
 // doors, and closes them in reverse order.
 //
 // Learn [Config], then [Start]. A Server listens on one port for clients, both
-// TLS and plain HTTP, on one for administration, and optionally on a third for
-// the compute gateway.
+// TLS and plain HTTP, on one for administration, on one or more for clients of the
+// Cassandra API, and optionally on one for the compute gateway.
 //
 // # Invariants
 //
@@ -84,6 +84,7 @@ type Server struct {
 
 	data  *door // the main port
 	admin *door // nil without an admin port
+	cql   []net.Listener
 
 	closers []func() error // run by Close, in reverse order
 	once    sync.Once
@@ -149,22 +150,31 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-type listeners struct{ data, admin, compute, cql net.Listener }
+type listeners struct {
+	data, admin, compute net.Listener
+	cql                  []net.Listener
+}
 
 // listen binds every address. From now on the sockets queue clients, which are
 // answered once the data is open.
 func (s *Server) listen(ctx context.Context) (listeners, error) {
-	var bound listeners
-	for _, want := range []struct {
+	type port struct {
 		address string
 		to      *net.Listener
 		what    string
-	}{
+	}
+	var bound listeners
+	ports := []port{
 		{s.config.Ports.Data, &bound.data, "--listen"},
 		{s.config.Ports.Admin, &bound.admin, "--admin-listen"},
 		{s.config.Ports.Compute, &bound.compute, "--compute-listen"},
-		{s.config.Ports.CQL, &bound.cql, "--cql-listen"},
-	} {
+	}
+	cql := s.config.cqlAddresses()
+	bound.cql = make([]net.Listener, len(cql))
+	for i, address := range cql {
+		ports = append(ports, port{address, &bound.cql[i], "--cql-listen"})
+	}
+	for _, want := range ports {
 		if want.address == "" || want.address == noListener {
 			continue
 		}
@@ -389,8 +399,8 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		config.Watch = s.watch.Door(doorCompute)
 		s.openDoor(listenMixed(bound.compute, clients, certificates), clients, nosql.New(config))
 	}
-	if bound.cql != nil {
-		s.openCQL(bound.cql, certificates)
+	if len(bound.cql) > 0 {
+		s.openCQL(bound.cql, registry, certificates)
 	}
 	if bound.admin != nil {
 		s.admin = s.openDoor(listenMixed(bound.admin, operators, certificates), operators, admin.New(admin.Config{
@@ -522,6 +532,18 @@ func (s *Server) AdminEndpoint() string {
 	}
 	return s.scheme() + s.admin.listener.Addr().String() + "/"
 }
+
+// CQLAddresses returns the addresses of the Cassandra API, none if it is off.
+func (s *Server) CQLAddresses() []string {
+	var addresses []string
+	for _, l := range s.cql {
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+// Account returns the name of the account, which is the user of the Cassandra API.
+func (s *Server) Account() string { return s.config.Account.ID }
 
 // Key returns the current primary account key.
 func (s *Server) Key() string { return s.engine.PrimaryKey() }

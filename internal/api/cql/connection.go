@@ -15,6 +15,7 @@ import (
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/audit"
+	"github.com/decandb/decan/internal/auth"
 )
 
 // connection is a connection of a client. One goroutine reads requests; each statement
@@ -26,6 +27,8 @@ type connection struct {
 	wire   *wire    // with TLS, if the client uses it
 	reader *frame.Reader
 	slots  chan struct{} // one element for each request whose answer is not sent
+
+	network netip.Prefix // for which the connection counts
 
 	ctx    context.Context // of the requests; ends with the connection
 	cancel context.CancelFunc
@@ -39,10 +42,12 @@ type connection struct {
 	// Owned by the reading goroutine.
 	version     frame.Version // of the first request; zero before it
 	compression frame.Compression
-	started     bool     // STARTUP was answered
-	session     *Session // nil before the client has signed in
-	keyspace    string   // in use
-	overload    bool     // answer OVERLOADED instead of not reading
+	started     bool           // STARTUP was answered
+	session     *Session       // nil before the client has signed in
+	token       []byte         // of AUTH_RESPONSE
+	verifier    *auth.Verifier // that has accepted token
+	keyspace    string         // in use
+	overload    bool           // answer OVERLOADED instead of not reading
 
 	mu sync.Mutex
 
@@ -77,6 +82,7 @@ const (
 
 func newConnection(s *Server, conn net.Conn) *connection {
 	c := &connection{server: s, conn: conn, slots: make(chan struct{}, s.config.Streams)}
+	c.network = networkOf(c.remote().Addr())
 	c.idle.L = &c.mu
 	c.ctx, c.cancel = context.WithCancel(s.base)
 	c.since.Store(time.Now().UnixNano())
@@ -261,6 +267,9 @@ func (c *connection) next() bool {
 	if c.session == nil {
 		return c.login(&h)
 	}
+	if !c.welcome() {
+		return c.end(h.Stream, &frame.Error{Code: frame.CodeUnauthorized, Message: "The account key of this connection is no longer valid. Connect with a current key."})
+	}
 	if int64(h.Length) > int64(c.server.config.FrameBytes) {
 		_, err := c.reader.Body() // It returns the error without reading.
 		return c.end(h.Stream, err)
@@ -364,6 +373,17 @@ func (c *connection) linger() {
 		return
 	}
 	_, _ = io.CopyN(io.Discard, c.conn, lingerBytes) // The connection ends in any case.
+}
+
+// networkOf returns for which of its networks a client counts: its address, or for IPv6
+// the 64 bits of a network, of which one client may have every address.
+func networkOf(of netip.Addr) netip.Prefix {
+	bits := of.BitLen()
+	if of.Is6() && !of.IsLoopback() {
+		bits = 64
+	}
+	network, _ := of.WithZone("").Prefix(bits) // It is zero for no address.
+	return network
 }
 
 // remote returns the address of the client.

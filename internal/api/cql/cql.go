@@ -50,6 +50,10 @@ type Config struct {
 
 	Registerer prometheus.Registerer // may be nil
 
+	// PerAddress is the maximum number of connections of one address, except loopback
+	// addresses; of IPv6 addresses, a network of 64 bits is one. 0 and less are no limit.
+	PerAddress int
+
 	// Limits. See the defaults below for what they bound. Negative times are no limit.
 	Connections   int
 	FrameBytes    int
@@ -154,6 +158,7 @@ type Server struct {
 	closed    bool                         // guarded by mu
 	listeners map[net.Listener]struct{}    // guarded by mu
 	open      map[*connection]struct{}     // guarded by mu
+	counts    map[netip.Prefix]int         // guarded by mu: of open by address
 	listening map[*connection]registration // guarded by mu: connections that get events
 }
 
@@ -166,6 +171,7 @@ func New(config Config) *Server {
 		prepared:  newPrepared(config.Prepared, config.PreparedBytes),
 		listeners: map[net.Listener]struct{}{},
 		open:      map[*connection]struct{}{},
+		counts:    map[netip.Prefix]int{},
 		listening: map[*connection]registration{},
 	}
 	s.metrics = newMetrics(s, config.Registerer)
@@ -215,9 +221,9 @@ func (s *Server) Serve(listener net.Listener) error {
 // acceptPause is the first pause after an error of Accept.
 const acceptPause = 5 * time.Millisecond
 
-// admit counts a connection. At the limit it closes the connection that has been idle
+// admit counts a connection. At a limit it closes the connection that has been idle
 // for longest, one that has not signed in first; if none is idle, it refuses conn and
-// returns nil.
+// returns nil. At the limit of an address, these are connections of that address.
 func (s *Server) admit(conn net.Conn) *connection {
 	c := newConnection(s, conn)
 	s.mu.Lock()
@@ -226,8 +232,10 @@ func (s *Server) admit(conn net.Conn) *connection {
 		_ = conn.Close() // The client notices.
 		return nil
 	}
-	if len(s.open) >= s.config.Connections {
-		victim := s.idlestLocked()
+	tooMany := len(s.open) >= s.config.Connections
+	ofAddress := s.config.PerAddress > 0 && s.counts[c.network] >= s.config.PerAddress && !c.network.Addr().IsLoopback()
+	if tooMany || ofAddress {
+		victim := s.idlestLocked(func(other *connection) bool { return !ofAddress || other.network == c.network })
 		if victim == nil {
 			s.metrics.refused.Inc()
 			s.config.Logger.Debug("refused a connection of CQL: all are busy", "remote", conn.RemoteAddr().String())
@@ -239,16 +247,18 @@ func (s *Server) admit(conn net.Conn) *connection {
 		_ = victim.conn.Close() // Its goroutine notices.
 	}
 	s.open[c] = struct{}{}
+	s.counts[c.network]++
 	s.running.Add(1)
 	return c
 }
 
-func (s *Server) idlestLocked() *connection {
+// idlestLocked returns the connection of some that has been idle for longest, or nil.
+func (s *Server) idlestLocked(of func(*connection) bool) *connection {
 	var best *connection
 	var bestSince int64
 	for c := range s.open {
 		since, idle := c.idleSince()
-		if idle && (best == nil || since < bestSince) {
+		if idle && (best == nil || since < bestSince) && of(c) {
 			best, bestSince = c, since
 		}
 	}
@@ -256,7 +266,13 @@ func (s *Server) idlestLocked() *connection {
 }
 
 func (s *Server) removeLocked(c *connection) {
+	if _, open := s.open[c]; !open {
+		return
+	}
 	delete(s.open, c)
+	if s.counts[c.network]--; s.counts[c.network] == 0 {
+		delete(s.counts, c.network)
+	}
 	delete(s.listening, c)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/status"
 )
 
 // authenticator is the class that AUTHENTICATE names. Drivers know it.
@@ -126,12 +127,15 @@ func (c *connection) choose(m frame.Startup) *frame.Error {
 // its answer.
 func (c *connection) authenticate(stream int16, m frame.AuthResponse) bool {
 	config := &c.server.config
-	user, caller, err := c.credentials(m.Token)
+	verifier := config.Verifier()
+	user, caller, reason, err := c.credentials(verifier, m.Token)
+	c.signedInAs(caller, err)
 	if err != nil {
-		config.Watch.Refused("key", c.conn.RemoteAddr().String())
+		config.Watch.Refused(reason, c.conn.RemoteAddr().String())
 		c.reply(stream, err)
 		return false
 	}
+	c.token, c.verifier = bytes.Clone(m.Token), verifier
 	c.session = &Session{Caller: caller, User: user, Remote: c.remote(), Version: c.version}
 	c.reader.SetLimit(config.FrameBytes)
 	c.spoken.Store(uint32(c.version))
@@ -140,25 +144,42 @@ func (c *connection) authenticate(stream int16, m frame.AuthResponse) bool {
 	return true
 }
 
+// welcome reports whether the client may still use the connection: after a key was
+// replaced, only if the one that it has sent is valid.
+func (c *connection) welcome() bool {
+	verifier := c.server.config.Verifier()
+	if verifier == c.verifier {
+		return true
+	}
+	if _, caller, _, err := c.credentials(verifier, c.token); err != nil || caller.Kind() != c.session.Caller.Kind() {
+		return false
+	}
+	c.verifier = verifier
+	return true
+}
+
 // credentials checks a token of SASL PLAIN: an identity that is ignored, the user and
-// the password.
-func (c *connection) credentials(token []byte) (string, auth.Caller, *frame.Error) {
-	refused := func(format string, args ...any) *frame.Error {
-		return &frame.Error{Code: frame.CodeBadCredentials, Message: fmt.Sprintf(format, args...)}
+// the password. It returns the user, and of an error the reason for metrics.
+func (c *connection) credentials(verifier *auth.Verifier, token []byte) (string, auth.Caller, string, *frame.Error) {
+	refused := func(reason, format string, args ...any) (string, auth.Caller, string, *frame.Error) {
+		return "", auth.Caller{}, reason, &frame.Error{Code: frame.CodeBadCredentials, Message: fmt.Sprintf(format, args...)}
 	}
 	parts := bytes.Split(token, []byte{0})
 	switch {
 	case len(parts) < 3 || len(parts[1]) == 0:
-		return "", auth.Caller{}, refused("Authentication ID must not be null")
+		return refused("malformed", "Authentication ID must not be null")
 	case len(parts) > 3:
-		return "", auth.Caller{}, refused("Credential format error: username or password is empty or contains NUL(\\0) character")
+		return refused("malformed", "Credential format error: username or password is empty or contains NUL(\\0) character")
 	case len(parts[2]) == 0:
-		return "", auth.Caller{}, refused("Password must not be null")
+		return refused("missing", "Password must not be null")
 	}
 	user := string(parts[1])
-	caller, err := c.server.config.Verifier().VerifyKey(string(parts[2]))
-	if err != nil || user != c.server.config.Account {
-		return "", auth.Caller{}, refused("Provided username %s and/or password are incorrect", user)
+	caller, err := verifier.VerifyKey(string(parts[2]))
+	switch {
+	case status.SubOf(err) == status.SubLocalAuthDisabled:
+		return refused("local_auth_disabled", "Provided username %s and/or password are incorrect: the server does not accept account keys (--disable-local-auth)", user)
+	case err != nil || user != c.server.config.Account:
+		return refused("key", "Provided username %s and/or password are incorrect", user)
 	}
-	return user, caller, nil
+	return user, caller, "", nil
 }

@@ -65,6 +65,11 @@ type Statement struct {
 
 	Tables []Table // whose changes make the statement invalid
 
+	// Verb and Names are for the audit log: such as "CREATE TABLE", and the table or
+	// only the keyspace that the text names. A batch has those of its first table.
+	Verb  string
+	Names Table
+
 	// Permission and On are what a caller needs who is not the owner, as errors name
 	// them: "MODIFY" and "<table ks.t>". They are empty for what everyone may do.
 	Permission, On string

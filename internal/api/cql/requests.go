@@ -25,6 +25,8 @@ type request struct {
 
 	// entry is the prepared statement of an EXECUTE, nil if there is none.
 	entry *preparedEntry
+
+	statement *Statement // that runs, of a batch the first one; nil before it is known
 }
 
 // outcome is what a request is answered with.
@@ -33,6 +35,7 @@ type outcome struct {
 	warnings []string
 	payload  []frame.Pair[[]byte]
 	keyspace string // of USE
+	charge   float64
 }
 
 // dispatch begins to answer a request. It returns false if the connection ends.
@@ -101,6 +104,7 @@ func (r *request) run() (keyspace string) {
 	}
 	began := r.server.config.Now()
 	done := r.process()
+	r.audit(began, &done)
 	if r.trace != (frame.UUID{}) {
 		r.traced(began)
 	}
@@ -118,8 +122,22 @@ func (r *request) process() (done outcome) {
 			done = outcome{message: &frame.Error{Code: frame.CodeServer, Message: "Internal error. The log of the server says more."}}
 		}
 	}()
-	var err error
-	var of failed
+	done, of, err := r.perform()
+	if err != nil {
+		worded, internal := of.word(err)
+		if internal {
+			r.server.config.Logger.Error("a statement of CQL failed", "error", err)
+		}
+		return outcome{message: worded}
+	}
+	return done
+}
+
+// perform runs the statement. It returns how an error is worded.
+func (r *request) perform() (done outcome, of failed, err error) {
+	if err := r.server.config.Watch.Ready(); err != nil {
+		return outcome{}, of, err
+	}
 	switch m := r.frame.Message.(type) {
 	case *frame.Query:
 		of.consistency = m.Parameters.Consistency
@@ -133,14 +151,7 @@ func (r *request) process() (done outcome) {
 		of = failed{write: true, consistency: m.Parameters.Consistency}
 		done, err = r.batch(m)
 	}
-	if err != nil {
-		worded, internal := of.word(err)
-		if internal {
-			r.server.config.Logger.Error("a statement of CQL failed", "error", err)
-		}
-		return outcome{message: worded}
-	}
-	return done
+	return done, of, err
 }
 
 // answer sends the answer of the request.
@@ -232,6 +243,7 @@ func (r *request) authorize(s *Statement) error {
 
 // executeStatement runs a statement. entry is nil for a text.
 func (r *request) executeStatement(s *Statement, keyspace string, values []frame.Value, p *frame.Parameters, m *executed) (outcome, error) {
+	r.statement = s
 	if err := r.authorize(s); err != nil {
 		return outcome{}, err
 	}
@@ -271,7 +283,7 @@ func rowsMessage(s *Statement, rows *Rows, p *frame.Parameters, m *executed) *fr
 
 // finish tells others about the changes of a result and returns the answer without rows.
 func (r *request) finish(result *Result) outcome {
-	done := outcome{message: frame.Void{}, warnings: result.Warnings, keyspace: result.Keyspace, payload: r.charged(result)}
+	done := outcome{message: frame.Void{}, warnings: result.Warnings, keyspace: result.Keyspace, payload: r.charged(result), charge: result.Charge}
 	switch n := len(result.Changes); {
 	case n > 0:
 		r.server.Changed(result.Changes...)
@@ -389,6 +401,9 @@ func (r *request) batchOf(m *frame.Batch) (*Batch, error) {
 			if s, err = r.server.config.Processor.Prepare(r.ctx, r.session, keyspace, given.Text); err != nil {
 				return nil, err
 			}
+		}
+		if i == 0 {
+			r.statement = s
 		}
 		if s.Kind != Modify {
 			return nil, invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")

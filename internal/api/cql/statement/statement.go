@@ -70,29 +70,40 @@ type plan struct {
 
 // Prepare implements cql.Processor.
 func (p *Processor) Prepare(_ context.Context, _ *door.Session, keyspace, text string) (*door.Statement, error) {
+	s, parsed, err := p.prepare(keyspace, text)
+	if err != nil {
+		return nil, err
+	}
+	s.Verb, s.Names = verbOf(parsed.Statement, keyspace)
+	return s, nil
+}
+
+func (p *Processor) prepare(keyspace, text string) (*door.Statement, cql.Parsed, error) {
 	parsed, err := cql.Parse(text)
 	if err != nil {
 		if syntax := (*cql.SyntaxError)(nil); errors.As(err, &syntax) {
-			return nil, &table.Error{Class: table.Syntax, Text: syntax.Error()}
+			return nil, parsed, &table.Error{Class: table.Syntax, Text: syntax.Error()}
 		}
-		return nil, err
+		return nil, parsed, err
 	}
 	now, err := p.schema()
 	if err != nil {
-		return nil, err
+		return nil, parsed, err
 	}
 	switch e := parsed.Statement.(type) {
 	case *cql.Select, *cql.Insert, *cql.Update, *cql.Delete, *cql.Batch:
-		return p.prepareData(now, parsed, keyspace, text)
+		s, err := p.prepareData(now, parsed, keyspace, text)
+		return s, parsed, err
 	case *cql.Use:
-		return &door.Statement{Kind: door.Use, Plan: &plan{parsed: parsed}}, nil
+		return &door.Statement{Kind: door.Use, Plan: &plan{parsed: parsed}}, parsed, nil
 	case *cql.Truncate:
-		return p.prepareTruncate(now, parsed, e, keyspace)
+		s, err := p.prepareTruncate(now, parsed, e, keyspace)
+		return s, parsed, err
 	case *cql.Describe:
-		return &door.Statement{Kind: door.Read, Result: describedColumns(e), Plan: &plan{parsed: parsed}}, nil
+		return &door.Statement{Kind: door.Read, Result: describedColumns(e), Plan: &plan{parsed: parsed}}, parsed, nil
 	}
 	permission, on := defines(parsed.Statement, keyspace)
-	return &door.Statement{Kind: door.Define, Permission: permission, On: on, Plan: &plan{parsed: parsed}}, nil
+	return &door.Statement{Kind: door.Define, Permission: permission, On: on, Plan: &plan{parsed: parsed}}, parsed, nil
 }
 
 // Execute implements cql.Processor.
