@@ -36,6 +36,7 @@ func (s *Server) openCQL(listeners []net.Listener, registry *prometheus.Registry
 		TLSOnly:    s.config.TLS.Only,
 		Logger:     s.log,
 		Watch:      s.watch.Door(doorCQL),
+		Release:    s.cqlRelease(),
 		Registerer: registry,
 		Now:        s.config.Now,
 
@@ -73,6 +74,14 @@ func (s *Server) cqlPerAddress() int {
 	return max(1, s.plan.cql*3/4)
 }
 
+// cqlRelease returns the release of Cassandra that clients see.
+func (s *Server) cqlRelease() cql.Release {
+	if s.config.Cassandra.Release == "3.11" {
+		return cql.Release311
+	}
+	return cql.Release41
+}
+
 // cqlTokens is the number of ranges into which the system tables divide the ring, so
 // that clients which read a table by ranges read several.
 const cqlTokens = 16
@@ -81,7 +90,7 @@ const cqlTokens = 16
 func (s *Server) cqlNode(addr net.Addr) table.Node {
 	n := table.Node{
 		Cluster: s.config.Account.ID, DataCenter: s.config.Account.Region, Rack: "rack1",
-		Release: "4.1.10", CQL: cql.Release41.CQL(), Protocol: "5", Generation: int32(time.Now().Unix()),
+		Release: s.cqlRelease().Full(), CQL: s.cqlRelease().CQL(), Protocol: s.cqlRelease().Protocol(), Generation: int32(time.Now().Unix()),
 		Host: md5.Sum([]byte(s.config.Account.ID)),
 	}
 	n.Host[6], n.Host[8] = n.Host[6]&0x0F|0x30, n.Host[8]&0x3F|0x80 // a uuid made of a name

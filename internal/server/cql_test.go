@@ -215,6 +215,40 @@ func TestCQLReplacedKey(t *testing.T) {
 	mustCQL(t, first, "SELECT key FROM system.local")
 }
 
+// TestCQLRelease: with --cql-release 3.11 there is no version 5 of the protocol, and the
+// system tables name that release.
+func TestCQLRelease(t *testing.T) {
+	t.Parallel()
+	for release, want := range map[string][]string{"": {"'4.1.10'", "'3.4.6'", "'5'"}, "4.1": {"'4.1.10'", "'3.4.6'", "'5'"}, "3.11": {"'3.11.19'", "'3.4.4'", "'4'"}} {
+		s := start(t, cassandra(Config{Cassandra: CassandraOptions{Release: release}}))
+		c, err := cqltest.Dial(s.CQLAddresses()[0], "decan", s.Key(), frame.V4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if rows := mustCQL(t, c, "SELECT release_version, cql_version, native_protocol_version FROM system.local"); !slices.Equal(rows[0], want) {
+			t.Errorf("%q: %v, want %v", release, rows[0], want)
+		}
+		five, err := cqltest.Dial(s.CQLAddresses()[0], "decan", s.Key(), frame.V5)
+		if refused := err != nil && strings.Contains(err.Error(), "unsupported protocol version (5); supported versions are (3/v3, 4/v4)"); refused != (release == "3.11") {
+			t.Errorf("%q: version 5: %v", release, err)
+		}
+		if five != nil {
+			five.Close()
+		}
+		supported, err := c.Do(frame.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if versions, _ := frame.Lookup(supported.Message.(frame.Supported).Options, "CQL_VERSION"); "'"+versions[0]+"'" != want[1] {
+			t.Errorf("%q: CQL_VERSION %v", release, versions)
+		}
+	}
+	if _, err := Start(t.Context(), cassandra(Config{Cassandra: CassandraOptions{Release: "5.0"}})); err == nil || !strings.Contains(err.Error(), `--cql-release "5.0": use 4.1 or 3.11`) {
+		t.Errorf("release 5.0: %v", err)
+	}
+}
+
 // TestCQLRefusals: refused attempts to sign in are counted by reason.
 func TestCQLRefusals(t *testing.T) {
 	t.Parallel()

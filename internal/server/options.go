@@ -109,6 +109,8 @@ type CassandraOptions struct {
 	// On is false in the zero value: only decan serve opens the port without being
 	// asked, because a program that starts several servers has one such port.
 	On bool `name:"cql" default:"true" only:"serve" help:"Serve the Cassandra API; --cql=false opens no port for it."`
+
+	Release string `name:"cql-release" default:"4.1" enum:"4.1,3.11" help:"The release of Apache Cassandra as which the server presents itself: ${enum}. The service shows 3.11, without version 5 of the protocol and without DESCRIBE in the server."`
 }
 
 // QueryOptions bound what queries use.

@@ -20,7 +20,7 @@ type Node struct {
 	Cluster    string
 	DataCenter string
 	Rack       string
-	Release    string // of Cassandra, such as 4.1.10
+	Release    string // of Cassandra: 4.1.10, or one of 3.11, with its system tables
 	CQL        string // version of the language
 	Protocol   string // highest version of the native protocol
 	Host       [16]byte
@@ -65,16 +65,49 @@ system_virtual_schema.tables keyspace_name text (1), table_name text (2), commen
 system_virtual_schema.columns keyspace_name text (1), table_name text (2), column_name text (2), clustering_order text, column_name_bytes blob, kind text, position int, type text
 `
 
-// systemSchema returns the system keyspaces with their tables.
-var systemSchema = sync.OnceValue(func() []*Keyspace {
+// notIn311 are the keyspaces, tables and columns of systemTables that 3.11 does not have.
+// Columns without a table are those of every table.
+var notIn311 = []string{
+	"system_views", "system_virtual_schema", "system.peers_v2",
+	"system.local.broadcast_port", "system.local.listen_port", "system.local.rpc_port",
+	"additional_write_policy", "memtable", "read_repair", "coordinator_port", "source_port",
+}
+
+// onlyIn311 are columns that only 3.11 has.
+var onlyIn311 = map[string]string{"system.local": "thrift_version text"}
+
+var (
+	systemSchema41  = sync.OnceValue(func() []*Keyspace { return systemSchema(false) })
+	systemSchema311 = sync.OnceValue(func() []*Keyspace { return systemSchema(true) })
+)
+
+// old reports whether the node presents itself as 3.11.
+func (n Node) old() bool { return strings.HasPrefix(n.Release, "3.") }
+
+// systemSchema returns the system keyspaces with their tables, those of 3.11 if old.
+func systemSchema(old bool) []*Keyspace {
+	missing := func(name string) bool { return old && slices.Contains(notIn311, name) }
 	byName := map[string]*Keyspace{}
 	for _, name := range systemKeyspaces {
+		if missing(name) {
+			continue
+		}
 		byName[name] = &Keyspace{Name: name, DurableWrites: true, Replication: map[string]string{"class": "org.apache.cassandra.locator.LocalStrategy"}}
 	}
 	for line := range strings.Lines(strings.TrimSpace(systemTables)) {
 		full, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		keyspace, name, _ := strings.Cut(full, ".")
-		t := systemTable(keyspace, name, splitColumns(rest))
+		if missing(keyspace) || missing(full) {
+			continue
+		}
+		columns := slices.DeleteFunc(splitColumns(rest), func(definition string) bool {
+			column, _, _ := strings.Cut(definition, " ")
+			return missing(column) || missing(full+"."+column)
+		})
+		if more := onlyIn311[full]; old && more != "" {
+			columns = append(columns, more)
+		}
+		t := systemTable(keyspace, name, columns)
 		byName[keyspace].Tables = append(byName[keyspace].Tables, t)
 	}
 	all := make([]*Keyspace, 0, len(byName))
@@ -84,7 +117,7 @@ var systemSchema = sync.OnceValue(func() []*Keyspace {
 	}
 	slices.SortFunc(all, func(a, b *Keyspace) int { return strings.Compare(a.Name, b.Name) })
 	return all
-})
+}
 
 // splitColumns divides a list at the commas outside of angle brackets.
 func splitColumns(text string) (columns []string) {
@@ -137,14 +170,19 @@ type System struct {
 	*Schema // the schema with the system keyspaces
 	version [16]byte
 	rows    map[*Table]*Rows
+	old     bool // as 3.11
 }
 
 // NewSystem returns the system keyspaces for a schema and a node.
 func NewSystem(s *Schema, n Node) *System {
-	all := &Schema{keyspaces: slices.Concat(s.keyspaces, systemSchema())}
+	system := systemSchema41()
+	if n.old() {
+		system = systemSchema311()
+	}
+	all := &Schema{keyspaces: slices.Concat(s.keyspaces, system)}
 	slices.SortFunc(all.keyspaces, func(a, b *Keyspace) int { return strings.Compare(a.Name, b.Name) })
-	y := &System{Schema: all, rows: map[*Table]*Rows{}}
-	for _, k := range systemSchema() {
+	y := &System{Schema: all, rows: map[*Table]*Rows{}, old: n.old()}
+	for _, k := range system {
 		for _, t := range k.Tables {
 			y.rows[t] = &Rows{table: t, items: map[string][]rowItem{}}
 		}
@@ -204,7 +242,7 @@ func (y *System) local(n Node) {
 		"cluster_name": []byte(n.Cluster), "cql_version": []byte(n.CQL), "data_center": []byte(n.DataCenter), "gossip_generation": row.Int(n.Generation),
 		"host_id": n.Host[:], "listen_address": address, "listen_port": port, "native_protocol_version": []byte(n.Protocol),
 		"partitioner": []byte("org.apache.cassandra.dht.Murmur3Partitioner"), "rack": []byte(n.Rack), "release_version": []byte(n.Release),
-		"rpc_address": address, "rpc_port": port, "schema_version": y.version[:], "tokens": row.Pack(len(tokens), tokens),
+		"rpc_address": address, "rpc_port": port, "thrift_version": []byte("20.1.0"), "schema_version": y.version[:], "tokens": row.Pack(len(tokens), tokens),
 	})
 }
 
@@ -248,6 +286,9 @@ func (y *System) describeTable(t *Table) {
 		"extensions": row.Pack(0, nil), "gc_grace_seconds": row.Int(int32(o.GCGraceSeconds)), "id": t.ID[:], "max_index_interval": row.Int(int32(o.MaxIndexInterval)),
 		"memtable_flush_period_in_ms": row.Int(int32(o.MemtableFlushPeriod)), "min_index_interval": row.Int(int32(o.MinIndexInterval)),
 		"read_repair": []byte(o.ReadRepair), "read_repair_chance": row.Double(0), "speculative_retry": []byte(o.SpeculativeRetry),
+	}
+	if y.old && o.SpeculativeRetry == "99p" {
+		values["speculative_retry"] = []byte("99PERCENTILE")
 	}
 	if o.CDC {
 		values["cdc"] = row.Boolean(true)

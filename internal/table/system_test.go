@@ -120,6 +120,30 @@ func TestSystemTables(t *testing.T) {
 	}
 }
 
+// TestSystemTables311: a node that presents itself as 3.11 has the tables and columns of
+// that release.
+func TestSystemTables311(t *testing.T) {
+	t.Parallel()
+	old := testNode
+	old.Release, old.CQL, old.Protocol = "3.11.19", "3.4.4", "4"
+	y := NewSystem(defined(t, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE ks.t (k int PRIMARY KEY)"), old)
+	for _, c := range []struct{ ask, want string }{
+		{"SELECT release_version, cql_version, native_protocol_version, thrift_version FROM system.local", "'3.11.19' | '3.4.4' | '4' | '20.1.0'\n"},
+		{"SELECT rpc_port FROM system.local", "error: Undefined column name rpc_port in table system.local"},
+		{"SELECT * FROM system.peers_v2", "error: table peers_v2 does not exist"},
+		{"SELECT peer FROM system.peers", ""},
+		{"SELECT * FROM system_virtual_schema.keyspaces", "error: keyspace system_virtual_schema does not exist"},
+		{"SELECT speculative_retry, read_repair_chance FROM system_schema.tables WHERE keyspace_name = 'ks'", "'99PERCENTILE' | 0.0\n"},
+		{"SELECT additional_write_policy FROM system_schema.tables", "error: Undefined column name additional_write_policy in table system_schema.tables"},
+		{"SELECT read_repair FROM system_schema.views", "error: Undefined column name read_repair in table system_schema.views"},
+		{"SELECT count(*) FROM system_schema.columns WHERE keyspace_name = 'system' AND table_name = 'local'", "18\n"},
+	} {
+		if _, rows := y.ask(t, c.ask); rows != c.want {
+			t.Errorf("%s:\n%swant\n%s", c.ask, rows, c.want)
+		}
+	}
+}
+
 // TestSchemaVersion checks that the version of two schemas is the same if, and only if,
 // they are.
 func TestSchemaVersion(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -131,6 +132,17 @@ func (r Release) CQL() string {
 	}
 	return "3.4.6"
 }
+
+// Full returns the release with its last number.
+func (r Release) Full() string {
+	if r == Release311 {
+		return "3.11.19"
+	}
+	return "4.1.10"
+}
+
+// Protocol returns the highest version of the protocol.
+func (r Release) Protocol() string { return strconv.Itoa(int(r.highest())) }
 
 // versions returns the names of the versions of the protocol.
 func (r Release) versions() []string {

@@ -20,6 +20,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +47,7 @@ type Config struct {
 // Processor runs statements. It is safe for concurrent use, and owns no goroutine.
 type Processor struct {
 	config Config
+	old    bool // Config.Node presents itself as 3.11
 
 	mu      sync.Mutex // held while the schema is read again
 	current atomic.Pointer[schema]
@@ -57,7 +60,7 @@ func New(c Config) *Processor {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Processor{config: c}
+	return &Processor{config: c, old: strings.HasPrefix(c.Node.Release, "3.")}
 }
 
 // plan is the part of a cql.Statement that is the processor's.
@@ -72,10 +75,18 @@ type plan struct {
 func (p *Processor) Prepare(_ context.Context, _ *door.Session, keyspace, text string) (*door.Statement, error) {
 	s, parsed, err := p.prepare(keyspace, text)
 	if err != nil {
-		return nil, err
+		return nil, p.worded(err)
 	}
 	s.Verb, s.Names = verbOf(parsed.Statement, keyspace)
 	return s, nil
+}
+
+// worded returns an error in the words of the release that the server presents.
+func (p *Processor) worded(err error) error {
+	if p.old {
+		return in311(err)
+	}
+	return err
 }
 
 func (p *Processor) prepare(keyspace, text string) (*door.Statement, cql.Parsed, error) {
@@ -85,6 +96,10 @@ func (p *Processor) prepare(keyspace, text string) (*door.Statement, cql.Parsed,
 			return nil, parsed, &table.Error{Class: table.Syntax, Text: syntax.Error()}
 		}
 		return nil, parsed, err
+	}
+	if _, describes := parsed.Statement.(*cql.Describe); describes && p.old {
+		word := strings.Fields(text)[0]
+		return nil, parsed, &table.Error{Class: table.Syntax, Text: fmt.Sprintf("line 1:0 no viable alternative at input '%s' ([%s])", word, word)}
 	}
 	now, err := p.schema()
 	if err != nil {
@@ -127,7 +142,8 @@ func (p *Processor) Execute(ctx context.Context, session *door.Session, s *door.
 	if own.prepared != nil {
 		return p.executeData(ctx, session, now, own, r)
 	}
-	return p.define(ctx, session, own.parsed.Statement, r)
+	done, err := p.define(ctx, session, own.parsed.Statement, r)
+	return done, p.worded(err)
 }
 
 // Traced implements cql.Processor. Traces are not kept.
