@@ -49,7 +49,8 @@ internal/cluster: value partitionkey resource status query throughput storage re
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/cql/frame:
 internal/api/cql: status auth audit row table table/cql api/cql/frame
-internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine api/cql api/cql/frame
+internal/batchlog: partitionkey resource status auth row partition engine
+internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog api/cql api/cql/frame
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status

@@ -109,9 +109,18 @@ func (c *Container) OnceOwned(id resource.PartitionID) (partitionkey.Range, bool
 // Version rises with every commit.
 func (v *View) Version() uint64 { return v.version }
 
+// System returns the database with the server's own tables. The methods that find
+// databases, and containers by name, do not return it.
+func (v *View) System() (resource.Database, bool) {
+	if d, ok := v.databases[resource.SystemDatabase]; ok {
+		return d.Database, true
+	}
+	return resource.Database{}, false
+}
+
 // Database returns a database by name. Names are case-sensitive.
 func (v *View) Database(name string) (resource.Database, bool) {
-	if d, ok := v.databases[name]; ok {
+	if d, ok := v.databases[name]; ok && !d.IsSystem() {
 		return d.Database, true
 	}
 	return resource.Database{}, false
@@ -119,7 +128,7 @@ func (v *View) Database(name string) (resource.Database, bool) {
 
 // DatabaseByRID returns a database by RID.
 func (v *View) DatabaseByRID(rid resource.RID) (resource.Database, bool) {
-	if d, ok := v.byRID[rid]; ok {
+	if d, ok := v.byRID[rid]; ok && !d.IsSystem() {
 		return d.Database, true
 	}
 	return resource.Database{}, false
@@ -129,7 +138,9 @@ func (v *View) DatabaseByRID(rid resource.RID) (resource.Database, bool) {
 func (v *View) Databases() []resource.Database {
 	all := make([]resource.Database, 0, len(v.databases))
 	for _, d := range v.databases {
-		all = append(all, d.Database)
+		if !d.IsSystem() {
+			all = append(all, d.Database)
+		}
 	}
 	slices.SortFunc(all, func(a, b resource.Database) int { return cmp.Compare(a.RID, b.RID) })
 	return all
@@ -138,14 +149,14 @@ func (v *View) Databases() []resource.Database {
 // Container returns a container by the names of its database and its own.
 func (v *View) Container(databaseName, name string) (*Container, bool) {
 	d, ok := v.databases[databaseName]
-	if !ok {
+	if !ok || d.IsSystem() {
 		return nil, false
 	}
 	c, ok := d.containers[name]
 	return c, ok
 }
 
-// ContainerByRID returns a container by RID.
+// ContainerByRID returns a container by RID, also one of the server's own tables.
 func (v *View) ContainerByRID(rid resource.RID) (*Container, bool) {
 	c, ok := v.containers[rid]
 	return c, ok
@@ -166,7 +177,8 @@ func (v *View) Containers(rid resource.RID) []*Container {
 	return all
 }
 
-// AllContainers returns the containers of all databases, oldest first.
+// AllContainers returns the containers of all databases, the server's own tables
+// included, oldest first.
 func (v *View) AllContainers() []*Container {
 	all := make([]*Container, 0, len(v.containers))
 	for _, c := range v.containers {
@@ -176,8 +188,15 @@ func (v *View) AllContainers() []*Container {
 	return all
 }
 
-// ContainerCount returns the number of containers in all databases.
-func (v *View) ContainerCount() int { return len(v.containers) }
+// ContainerCount returns the number of containers in all databases. The server's own
+// tables do not count.
+func (v *View) ContainerCount() int {
+	n := len(v.containers)
+	if d, ok := v.databases[resource.SystemDatabase]; ok {
+		n -= len(d.containers)
+	}
+	return n
+}
 
 func sortContainers(all []*Container) {
 	slices.SortFunc(all, func(a, b *Container) int { return cmp.Compare(a.RID, b.RID) })

@@ -134,7 +134,7 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 		if given := shareOf(c, s.ref.Partition, t, most); given > 0 && throughput.Divided(t, c.RID) {
 			plan.Rate = given
 		}
-	case n.cfg.Throttling.Serverless:
+	case n.cfg.Throttling.Serverless && !c.Database.IsSystem():
 		plan.Rate, plan.Burst = min(float64(most), throughput.Serverless(c.Ranges.Len())), 0
 	}
 	fresh.own.Set(plan, now)

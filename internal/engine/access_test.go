@@ -339,6 +339,10 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 		"DropTable":       of(a.DropTable, engine.TableRequest{Keyspace: "ks", Name: "none"}),
 		"TruncateTable":   of(a.TruncateTable, engine.TableRequest{Keyspace: "ks", Name: "none"}),
 		"WriteItems":      of(a.WriteItems, engine.WriteItemsRequest{Table: a.table, Key: "k", Change: changeFunc(func(partition.Items) error { return status.Conflict() })}),
+		"WriteAllItems": func(ctx context.Context, c auth.Caller) error {
+			_, errs := a.WriteAllItems(ctx, c, []engine.WriteItemsRequest{{Table: a.table, Key: "k", Change: changeFunc(func(partition.Items) error { return status.Conflict() })}})
+			return errs[0]
+		},
 		"ReadItems": of(a.ReadItems, engine.ReadItemsRequest{
 			Table: a.table, Key: "k", Slices: []partition.Slice{partition.Point("a")}, Visit: func(*partition.Item) (bool, error) { return true, nil },
 		}),

@@ -279,6 +279,33 @@ func (e *Engine) WriteItems(ctx context.Context, caller auth.Caller, req WriteIt
 	return ItemsResult{Charge: meter.Charge(), Partitions: out.Partitions}, fail(err)
 }
 
+// Add adds the charge and the partitions of another part of the same statement.
+func (r *ItemsResult) Add(part ItemsResult) {
+	r.Charge += part.Charge
+	for _, id := range part.Partitions {
+		if !slices.Contains(r.Partitions, id) {
+			r.Partitions = append(r.Partitions, id)
+		}
+	}
+}
+
+// writersMax is the number of partition keys of one statement that are written at the
+// same time.
+const writersMax = 16
+
+// WriteAllItems carries out changes of different partition keys, several at the same time.
+// Each is an effect of its own, and its error is at its index.
+func (e *Engine) WriteAllItems(ctx context.Context, caller auth.Caller, all []WriteItemsRequest) (total ItemsResult, errs []error) {
+	results, errs := make([]ItemsResult, len(all)), make([]error, len(all))
+	workers(len(all), writersMax, func(i int) {
+		results[i], errs[i] = e.WriteItems(ctx, caller, all[i])
+	})
+	for i := range results {
+		total.Add(results[i])
+	}
+	return total, errs
+}
+
 // ReadItemsRequest is a visit of items of a table.
 type ReadItemsRequest struct {
 	Table resource.RID

@@ -76,6 +76,13 @@ type Database struct {
 	Keyspace json.RawMessage `json:"keyspace,omitempty"`
 }
 
+// SystemDatabase is the name of the database with the server's own tables. No client can
+// give or use that name.
+const SystemDatabase = "/system"
+
+// IsSystem reports whether the database has the server's own tables.
+func (d *Database) IsSystem() bool { return d.ID == SystemDatabase }
+
 // Container is a named set of documents with one partition key definition and
 // one indexing policy. It is immutable: a change makes a new Container.
 type Container struct {

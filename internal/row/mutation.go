@@ -205,6 +205,45 @@ func (m *Mutation) Reads() bool {
 	return slices.ContainsFunc(m.Ops, func(op Op) bool { return op.Kind >= OpSetIndex })
 }
 
+// Settle returns a mutation that does the same to a row whatever happens to the row
+// meanwhile: changes of a list by index or value name the elements that they mean in the
+// row, and elements that it adds have their places by Sequence. So it may be made again.
+// The error is an *Error if an index is outside of the list. Changes of counters cannot be
+// settled.
+func (m *Mutation) Settle(row *Row, at Snapshot) (Mutation, error) {
+	settled := *m
+	if !m.Reads() {
+		return settled, nil
+	}
+	before := row.Shadow(at.Covered)
+	settled.Ops = make([]Op, 0, len(m.Ops))
+	for i := range m.Ops {
+		op, b := m.Ops[i], cellBuilder{mutation: m, now: at.Now}
+		switch op.Kind {
+		case OpAdd:
+			return Mutation{}, fmt.Errorf("settle a mutation: column %d is a counter", op.Column)
+		case OpSetIndex, OpDeleteIndex:
+			if err := b.atIndex(&op, &before); err != nil {
+				return Mutation{}, err
+			}
+		case OpDiscard:
+			b.discard(&op, &before)
+		default:
+			settled.Ops = append(settled.Ops, op)
+			continue
+		}
+		one := Op{Kind: OpRemove, Column: op.Column}
+		if op.Kind == OpSetIndex {
+			one.Kind = OpPut
+		}
+		for _, c := range b.cells {
+			one.Elements = append(one.Elements, Element{Path: c.Path, Value: c.Value})
+		}
+		settled.Ops = append(settled.Ops, one)
+	}
+	return settled, nil
+}
+
 // Apply returns a row with the changes of mutations, at a time. Changes by index or
 // value of a list read the row as it was before all of them; changes of counters
 // see the ones before. The result, too, has nothing that at.Covered covers. It

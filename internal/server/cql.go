@@ -28,8 +28,11 @@ func (s *Server) openCQL(listeners []net.Listener, registry *prometheus.Registry
 	_, _ = rand.Read(secret) // It never fails.
 	config := certificates.Clone()
 	config.NextProtos = nil // The native protocol has no name.
+	processor := statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listeners[0].Addr()), Secret: secret, Now: s.config.Now, Logger: s.log})
+	processor.Start()
+	s.onClose(func() error { processor.Close(); return nil })
 	door := cql.New(cql.Config{
-		Processor:  statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listeners[0].Addr()), Secret: secret, Now: s.config.Now}),
+		Processor:  processor,
 		Account:    s.config.Account.ID,
 		Verifier:   s.engine.Verifier,
 		TLS:        config,

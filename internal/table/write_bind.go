@@ -464,7 +464,9 @@ func (e *evaluation) change() error {
 			if _, ok := groups[c.item]; !ok {
 				order = append(order, c.item)
 			}
-			m.Sequence = e.items.Micros()
+			if m.Sequence == 0 {
+				m.Sequence = e.items.Micros()
+			}
 			groups[c.item] = append(groups[c.item], m)
 		}
 	}

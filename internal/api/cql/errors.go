@@ -1,6 +1,7 @@
 package cql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,11 +32,27 @@ func unprepared(id []byte) *frame.Error {
 		" or you have prepared too many queries and it has been evicted from the internal cache)", id))
 }
 
+// WriteError is the error of a write of a type. Clients decide by the type whether to try
+// again.
+type WriteError struct {
+	Type frame.WriteType
+	Err  error
+}
+
+// Error returns the text of the cause.
+func (e *WriteError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *WriteError) Unwrap() error { return e.Err }
+
 // failed is the context in which an error is worded.
 type failed struct {
 	write       bool
+	kind        frame.WriteType // of a write; empty means simple
 	consistency frame.Consistency
 }
+
+func (f failed) writeType() frame.WriteType { return cmp.Or(f.kind, frame.WriteSimple) }
 
 // Of errors: how many replicas take part, as the service counts them.
 const (
@@ -50,6 +67,9 @@ func (f failed) word(err error) (worded *frame.Error, internal bool) {
 	var statement *table.Error
 	var value *row.Error
 	var text *syntax.SyntaxError
+	if typed, ok := errors.AsType[*WriteError](err); ok {
+		f.write, f.kind = true, typed.Type
+	}
 	switch {
 	case errors.As(err, &own):
 		return own, false
@@ -91,7 +111,7 @@ func wordTable(e *table.Error) *frame.Error {
 func (f failed) timeout() *frame.Error {
 	const text = "Operation timed out - received only 0 responses."
 	if f.write {
-		return frame.WithDetails(frame.WriteTimeout{Consistency: f.consistency, BlockFor: replicasWrite, Type: frame.WriteSimple}, text)
+		return frame.WithDetails(frame.WriteTimeout{Consistency: f.consistency, BlockFor: replicasWrite, Type: f.writeType()}, text)
 	}
 	return frame.WithDetails(frame.ReadTimeout{Consistency: f.consistency, BlockFor: replicasRead}, text)
 }
@@ -118,7 +138,7 @@ func (f failed) wordStatus(e *status.Error) *frame.Error {
 	case status.CodeNotFound, status.CodePreconditionFailed, status.CodeTooLarge, status.CodeLocked, status.CodeRetryWith:
 		failures := []frame.Failure{{Replica: netip.IPv4Unspecified()}}
 		if f.write {
-			return frame.WithDetails(frame.WriteFailure{Consistency: f.consistency, BlockFor: replicasWrite, Failures: failures, Type: frame.WriteSimple}, e.Message)
+			return frame.WithDetails(frame.WriteFailure{Consistency: f.consistency, BlockFor: replicasWrite, Failures: failures, Type: f.writeType()}, e.Message)
 		}
 		return frame.WithDetails(frame.ReadFailure{Consistency: f.consistency, BlockFor: replicasRead, Failures: failures}, e.Message)
 	case status.CodeInternal:

@@ -32,11 +32,6 @@ func (p *Processor) prepareData(now *schema, parsed cql.Parsed, keyspace, text s
 	return s, nil
 }
 
-func isBatch(parsed cql.Parsed) bool {
-	_, ok := parsed.Statement.(*cql.Batch)
-	return ok
-}
-
 // executeData runs a SELECT, a write or a batch.
 func (p *Processor) executeData(ctx context.Context, session *door.Session, now *schema, own *plan, r *door.Request) (*door.Result, error) {
 	if !now.has(own.tables) {
@@ -50,8 +45,11 @@ func (p *Processor) executeData(ctx context.Context, session *door.Session, now 
 	if err != nil {
 		return nil, err
 	}
-	logged := isBatch(own.parsed) && own.parsed.Statement.(*cql.Batch).Kind == cql.Logged
-	return p.write(ctx, session, now, changes, logged, own.prepared.Result)
+	w := &writing{session: session, schema: now, changes: changes}
+	if batch, ok := own.parsed.Statement.(*cql.Batch); ok {
+		w.logged = batch.Kind == cql.Logged
+	}
+	return p.write(ctx, w, own.prepared.Result)
 }
 
 // timestampOf returns the timestamp of a request, nil if it has none.
@@ -100,7 +98,7 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	}
 	result := &door.Result{
 		Rows:   &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: of.Keyspace, Name: of.Name}, own.prepared.Columns()), Count: page.Count, Cells: page.Rows, PagingState: page.State},
-		Charge: stored.charge, Payload: visited(stored.partitions),
+		Charge: stored.spent.Charge, Payload: visited(stored.spent.Partitions),
 	}
 	if page.Warning != "" {
 		result.Warnings = []string{page.Warning}
@@ -125,22 +123,11 @@ func visited(partitions []resource.PartitionID) []frame.Pair[[]byte] {
 
 // items is the source of the rows of a table.
 type items struct {
-	engine     *engine.Engine
-	caller     auth.Caller
-	table      resource.RID
-	level      resource.Consistency
-	charge     float64
-	partitions []resource.PartitionID
-}
-
-// spent adds up what the parts of a statement cost.
-func (s *items) spent(r engine.ItemsResult) {
-	s.charge += r.Charge
-	for _, id := range r.Partitions {
-		if !slices.Contains(s.partitions, id) {
-			s.partitions = append(s.partitions, id)
-		}
-	}
+	engine *engine.Engine
+	caller auth.Caller
+	table  resource.RID
+	level  resource.Consistency
+	spent  engine.ItemsResult
 }
 
 // Key implements table.Source.
@@ -154,7 +141,7 @@ func (s *items) Key(ctx context.Context, key string, list []table.ItemSlice, vis
 		Visit:   func(i *partition.Item) (bool, error) { return visit(i.Item, i.Body) },
 		Restart: func() {}, // A partition that has moved refuses before the first item.
 	})
-	s.spent(r)
+	s.spent.Add(r)
 	return err
 }
 
@@ -168,39 +155,8 @@ func (s *items) Tokens(ctx context.Context, least, greatest int64, after string,
 		Table: s.table, Range: bounds, AfterKey: after, Level: s.level,
 		Visit: func(i *partition.Item) (bool, error) { return visit(i.Key, i.Item, i.Body) },
 	})
-	s.spent(r)
+	s.spent.Add(r)
 	return err
-}
-
-// change is a change of table as the partition evaluates it.
-type change struct{ *table.KeyChange }
-
-// Evaluate implements partition.Change.
-func (c change) Evaluate(i partition.Items) error { return c.KeyChange.Evaluate(i) }
-
-// write carries out changes. Those of one partition key are one effect.
-func (p *Processor) write(ctx context.Context, session *door.Session, now *schema, changes []*table.KeyChange, logged bool, result func(*table.KeyChange) ([]table.ResultColumn, []byte, int, error)) (*door.Result, error) {
-	if logged && len(changes) > 1 {
-		return nil, &table.Error{Text: "Logged batches of several partition keys are not supported yet. Use an unlogged batch, or one for each partition key."}
-	}
-	spent := &items{}
-	for _, c := range changes {
-		r, err := p.config.Engine.WriteItems(ctx, session.Caller, engine.WriteItemsRequest{Table: now.ridOf(c.Table), Key: c.Key, Change: change{c}})
-		spent.spent(r)
-		if err != nil {
-			return nil, err
-		}
-	}
-	done := &door.Result{Charge: spent.charge, Payload: visited(spent.partitions)}
-	if len(changes) != 1 || !changes[0].Conditional() {
-		return done, nil
-	}
-	columns, cells, count, err := result(changes[0])
-	if err != nil {
-		return nil, err
-	}
-	done.Rows = &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: changes[0].Table.Keyspace, Name: changes[0].Table.Name}, columns), Count: count, Cells: cells}
-	return done, nil
 }
 
 // Batch implements cql.Processor.
@@ -224,7 +180,7 @@ func (p *Processor) Batch(ctx context.Context, session *door.Session, b *door.Ba
 	if err != nil {
 		return nil, err
 	}
-	return p.write(ctx, session, now, changes, b.Type == frame.Logged, func(k *table.KeyChange) ([]table.ResultColumn, []byte, int, error) {
+	return p.write(ctx, &writing{session: session, schema: now, changes: changes, logged: b.Type == frame.Logged}, func(k *table.KeyChange) ([]table.ResultColumn, []byte, int, error) {
 		return table.BatchResult(k, parts)
 	})
 }

@@ -88,3 +88,13 @@ func (s *schema) has(refs []tableRef) bool {
 func (s *schema) ridOf(t *table.Table) resource.RID {
 	return s.byTable[[2]string{t.Keyspace, t.Name}].RID
 }
+
+// tableOf returns the table of a container, nil if there is none.
+func (s *schema) tableOf(rid resource.RID) *table.Table {
+	for name, t := range s.byTable {
+		if t.RID == rid {
+			return s.user.Keyspace(name[0]).Table(name[1])
+		}
+	}
+	return nil
+}

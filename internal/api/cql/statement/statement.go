@@ -2,7 +2,7 @@
 // protocol with the language (package table) and the data (package engine).
 //
 // [Processor] implements cql.Processor. schema.go reads the definitions of the catalog,
-// data.go runs SELECT, INSERT, UPDATE, DELETE and batches, define.go the statements that
+// data.go runs SELECT, write.go INSERT, UPDATE, DELETE and batches, define.go the statements that
 // change definitions.
 //
 // # Invariants
@@ -21,6 +21,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ import (
 
 	door "github.com/decandb/decan/internal/api/cql"
 	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/batchlog"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/table"
 	"github.com/decandb/decan/internal/table/cql"
@@ -41,13 +43,16 @@ type Config struct {
 	// Secret signs paging states. Pages of a statement end when it changes.
 	Secret []byte
 
-	Now func() time.Time // nil: time.Now
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil discards the log
 }
 
-// Processor runs statements. It is safe for concurrent use, and owns no goroutine.
+// Processor runs statements. It is safe for concurrent use.
 type Processor struct {
-	config Config
-	old    bool // Config.Node presents itself as 3.11
+	config  Config
+	batches *batchlog.Log
+	places  atomic.Int64 // the last result of sequence
+	old     bool         // Config.Node presents itself as 3.11
 
 	mu      sync.Mutex // held while the schema is read again
 	current atomic.Pointer[schema]
@@ -55,13 +60,21 @@ type Processor struct {
 
 var _ door.Processor = (*Processor)(nil)
 
-// New returns a processor.
+// New returns a processor. It finishes no logged batch of an earlier run before Start.
 func New(c Config) *Processor {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Processor{config: c, old: strings.HasPrefix(c.Node.Release, "3.")}
+	p := &Processor{config: c, old: strings.HasPrefix(c.Node.Release, "3.")}
+	p.batches = batchlog.New(batchlog.Config{Engine: c.Engine, Decode: p.recorded, Logger: c.Logger})
+	return p
 }
+
+// Start finishes logged batches that were interrupted, in the background.
+func (p *Processor) Start() { p.batches.Start() }
+
+// Close waits for all work in the background. The caller has ended all statements.
+func (p *Processor) Close() { p.batches.Close() }
 
 // plan is the part of a cql.Statement that is the processor's.
 type plan struct {

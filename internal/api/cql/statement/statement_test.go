@@ -51,7 +51,14 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(w.node.Close(), store.Close(), pool.Close()); err != nil {
+		w.Close()
+		if err := errors.Join(w.node.Close(), store.Close()); err != nil {
+			t.Error(err)
+		}
+		if report, err := cluster.CheckStores(pool, "data"); err != nil || !report.Clean() {
+			t.Errorf("check: %v, %v", report.Problems, err)
+		}
+		if err := pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,0 +1,208 @@
+package statement
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	door "github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/batchlog"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/table"
+)
+
+// writing is a write or a batch with its values.
+type writing struct {
+	session *door.Session
+	schema  *schema
+	changes []*table.KeyChange // one for each partition key of each table
+	logged  bool
+}
+
+// change is a change of table as the partition evaluates it.
+type change struct{ *table.KeyChange }
+
+// Evaluate implements partition.Change.
+func (c change) Evaluate(i partition.Items) error { return c.KeyChange.Evaluate(i) }
+
+// write carries out changes. Those of one partition key are one effect, and all of a
+// logged batch are made in the end, or none. result makes the result of a conditional
+// write.
+func (p *Processor) write(ctx context.Context, w *writing, result func(*table.KeyChange) ([]table.ResultColumn, []byte, int, error)) (*door.Result, error) {
+	spent, err := p.carryOut(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	done := &door.Result{Charge: spent.Charge, Payload: visited(spent.Partitions)}
+	if len(w.changes) != 1 || !w.changes[0].Conditional() {
+		return done, nil
+	}
+	one := w.changes[0]
+	columns, cells, count, err := result(one)
+	if err != nil {
+		return nil, err
+	}
+	done.Rows = &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: one.Table.Keyspace, Name: one.Table.Name}, columns), Count: count, Cells: cells}
+	return done, nil
+}
+
+// carryOut makes the changes. Its errors have the type of the write.
+func (p *Processor) carryOut(ctx context.Context, w *writing) (engine.ItemsResult, error) {
+	if w.logged && len(w.changes) > 1 {
+		return p.writeLogged(ctx, w)
+	}
+	kind := frame.WriteSimple
+	switch {
+	case len(w.changes) == 0:
+		return engine.ItemsResult{}, nil
+	case w.changes[0].Conditional():
+		kind = frame.WriteCAS
+	case w.changes[0].Table.Counter():
+		kind = frame.WriteCounter
+	case len(w.changes) > 1:
+		kind = frame.WriteUnloggedBatch
+	}
+	spent, errs := p.config.Engine.WriteAllItems(ctx, w.session.Caller, w.requests())
+	for _, err := range errs {
+		if err != nil {
+			return spent, &door.WriteError{Type: kind, Err: err}
+		}
+	}
+	return spent, nil
+}
+
+func (w *writing) requests() []engine.WriteItemsRequest {
+	all := make([]engine.WriteItemsRequest, len(w.changes))
+	for i, c := range w.changes {
+		all[i] = engine.WriteItemsRequest{Table: w.schema.ridOf(c.Table), Key: c.Key, Change: change{c}}
+	}
+	return all
+}
+
+// writeLogged carries out a logged batch of several partition keys.
+func (p *Processor) writeLogged(ctx context.Context, w *writing) (engine.ItemsResult, error) {
+	record, read, err := p.record(ctx, w)
+	if err != nil {
+		return read, err
+	}
+	spent, err := p.batches.Write(ctx, w.session.Caller, record, w.requests())
+	spent.Add(read)
+	if err != nil {
+		err = loggedError(err)
+	}
+	return spent, err
+}
+
+// record settles the changes of a logged batch, and returns its record and what it has
+// read for that.
+func (p *Processor) record(ctx context.Context, w *writing) (record []byte, read engine.ItemsResult, err error) {
+	record = binary.AppendUvarint([]byte{recordVersion}, uint64(len(w.changes)))
+	for _, c := range w.changes {
+		rid := w.schema.ridOf(c.Table)
+		source := &items{engine: p.config.Engine, caller: w.session.Caller, table: rid, level: resource.Eventual}
+		if err := c.Settle(ctx, source, p.sequence); err != nil {
+			return nil, read, err
+		}
+		read.Add(source.spent)
+		record = appendPart(appendPart(record, []byte(rid)), c.Append(nil))
+	}
+	return record, read, nil
+}
+
+// loggedError words the error of a logged batch. Clients may repeat one that was perhaps
+// not recorded. One that was recorded is finished later, whatever has failed.
+func loggedError(err error) error {
+	failed, code := (*batchlog.Error)(nil), status.CodeOf(err)
+	if !errors.As(err, &failed) {
+		return err
+	}
+	kind := frame.WriteBatchLog
+	switch {
+	case !failed.Recorded && code == status.CodeTooLarge:
+		return &table.Error{Text: "Batch too large"}
+	case !failed.Recorded && code != status.CodeUnavailable && code != status.CodeRequestTimeout:
+		return &door.WriteError{Type: kind, Err: failed.Err}
+	case failed.Recorded:
+		kind = frame.WriteBatch
+		if code == status.CodeTooLarge || code == status.CodeForbidden {
+			return &door.WriteError{Type: kind, Err: failed.Err}
+		}
+	}
+	timeout := status.New(status.CodeRequestTimeout, 0, "The batch was not finished in time.")
+	timeout.Cause = failed.Err
+	return &door.WriteError{Type: kind, Err: timeout}
+}
+
+// sequence returns a number for places in lists, which rises like the clock.
+func (p *Processor) sequence() int64 {
+	for {
+		last := p.places.Load()
+		next := max(last+1, p.config.Now().UnixMicro())
+		if p.places.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// The record of a logged batch, version 1: version, number of changes, and of each the
+// container and the encoded change, each with its length.
+const recordVersion = 1
+
+func appendPart(dst, part []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
+}
+
+var errRecord = errors.New("the record of a batch is corrupt")
+
+// recorded returns the writes of a record. It leaves out those of tables that were dropped
+// or truncated, and those that may bring back what was deleted after them.
+func (p *Processor) recorded(record []byte) (writes []engine.WriteItemsRequest, err error) {
+	now, err := p.schema()
+	if err != nil {
+		return nil, err
+	}
+	if len(record) == 0 || record[0] != recordVersion {
+		return nil, errRecord
+	}
+	rest := record[1:]
+	count, used := binary.Uvarint(rest)
+	if used <= 0 {
+		return nil, errRecord
+	}
+	rest = rest[used:]
+	part := func() []byte {
+		n, used := binary.Uvarint(rest)
+		if used <= 0 || n > uint64(len(rest)-used) {
+			err = errRecord
+			return nil
+		}
+		one := rest[used : used+int(n)]
+		rest = rest[used+int(n):]
+		return one
+	}
+	for ; count > 0; count-- {
+		rid, encoded := part(), part()
+		if err != nil {
+			return nil, err
+		}
+		t := now.tableOf(resource.RID(rid))
+		if t == nil {
+			continue
+		}
+		c, err := table.DecodeKeyChange(t, encoded)
+		if err != nil {
+			return nil, err
+		}
+		if !c.Stale(p.config.Now().Unix()) {
+			writes = append(writes, engine.WriteItemsRequest{Table: resource.RID(rid), Key: c.Key, Change: change{c}})
+		}
+	}
+	if len(rest) > 0 {
+		return nil, errRecord
+	}
+	return writes, nil
+}
