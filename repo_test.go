@@ -43,9 +43,9 @@ internal/replication: resource status
 internal/partition/layout: value partitionkey resource status index query storage
 internal/partition/scan: value partitionkey resource status pacing index query vector throughput storage partition/layout
 internal/partition: value partitionkey resource status pacing index patch query throughput storage replication partition/layout partition/scan
-internal/partition/check: value partitionkey resource index storage partition/layout
+internal/partition/check: value partitionkey resource index row storage partition/layout
 internal/catalog: value partitionkey resource status storage replication
-internal/cluster: value partitionkey resource status query throughput storage replication partition partition/check catalog
+internal/cluster: value partitionkey resource status query table throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/cql/frame:
 internal/api/cql: status auth audit row table table/cql api/cql/frame

@@ -30,6 +30,10 @@ type world struct {
 	table   resource.RID
 }
 
+// definition is that of a table (k text, c int, v text, PRIMARY KEY (k, c)).
+const definition = `{"version": 1, "id": "00112233445566778899aabbccddeeff", "next_id": 3, "columns": [
+	{"name": "k", "type": "text", "kind": 0, "id": 0}, {"name": "v", "type": "text", "kind": 3, "id": 1}, {"name": "c", "type": "int", "kind": 1, "id": 2}]}`
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
@@ -54,7 +58,7 @@ func newWorld(t *testing.T) *world {
 		}
 		report, err := cluster.CheckStores(pool, "data")
 		if err != nil || !report.Clean() {
-			t.Errorf("check: %v, %v", report.Problems, err)
+			t.Errorf("check: %+v, %v", report, err)
 		}
 		if err := pool.Close(); err != nil {
 			t.Error(err)
@@ -63,10 +67,10 @@ func newWorld(t *testing.T) *world {
 	limits.Databases = 2 // the keyspace and its table; the table of records does not count
 	w.Engine = engine.New(engine.Config{Catalog: w.catalog, Node: w.node, Account: resource.Account{ID: "decan", Consistency: resource.Session}, Limits: limits})
 	ctx := context.Background()
-	if _, err := w.CreateKeyspace(ctx, auth.Owner(), engine.KeyspaceRequest{Name: "ks", Definition: []byte(`{}`)}); err != nil {
+	if _, err := w.CreateKeyspace(ctx, auth.Owner(), engine.KeyspaceRequest{Name: "ks", Definition: []byte(`{"version":1}`)}); err != nil {
 		t.Fatal(err)
 	}
-	created, err := w.CreateTable(ctx, auth.Owner(), engine.TableRequest{Keyspace: "ks", Name: "t", Columns: []string{"k"}, Definition: []byte(`{}`)})
+	created, err := w.CreateTable(ctx, auth.Owner(), engine.TableRequest{Keyspace: "ks", Name: "t", Columns: []string{"k"}, Definition: []byte(definition)})
 	if err != nil {
 		t.Fatal(err)
 	}

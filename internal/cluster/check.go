@@ -13,6 +13,7 @@ import (
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/table"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -172,7 +173,8 @@ func checkStores(ctx context.Context, dir string, o CheckOptions) (report Report
 type checked struct {
 	container *catalog.Container
 	partition resource.Partition
-	weight    int64 // bytes of its files
+	table     *table.Table // of the container; nil if it has documents, or its definition cannot be read
+	weight    int64        // bytes of its files
 
 	found check.Report
 	err   error // why the partition cannot be read
@@ -184,9 +186,13 @@ type checked struct {
 func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckOptions, report *Report) {
 	var all []*checked
 	progress := checkProgress{tell: o.Progress}
+	tables := map[resource.RID]map[string]*table.Table{}
 	for _, c := range view.AllContainers() {
+		if _, known := tables[c.Database.RID]; !known && c.IsTable() && !c.Database.IsSystem() {
+			tables[c.Database.RID] = tablesOf(view, c.Database, report)
+		}
 		for i := range c.Ranges.Len() {
-			one := &checked{container: c, partition: c.Ranges.At(i).Value}
+			one := &checked{container: c, partition: c.Ranges.At(i).Value, table: tables[c.Database.RID][c.ID]}
 			if o.Progress != nil {
 				one.weight = 1 + sizeOfFiles(n.cfg.Pool.FS(), n.partitionDir(one.ref()))
 				progress.weight += one.weight
@@ -292,6 +298,27 @@ func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 	return nil
 }
 
+// tablesOf returns the tables of a keyspace by name. It reports definitions that cannot be
+// read.
+func tablesOf(view *catalog.View, d resource.Database, report *Report) map[string]*table.Table {
+	stored := table.StoredKeyspace{Name: d.ID, Definition: d.Keyspace}
+	for _, c := range view.Containers(d.RID) {
+		if c.IsTable() {
+			stored.Tables = append(stored.Tables, table.StoredTable{Name: c.ID, Definition: c.Table})
+		}
+	}
+	schema, err := table.ReadSchema([]table.StoredKeyspace{stored})
+	if err != nil {
+		report.problem("The definitions of keyspace '%s' cannot be read: %v", d.ID, err)
+		return nil
+	}
+	tables := map[string]*table.Table{}
+	for _, t := range schema.Keyspace(d.ID).Tables {
+		tables[t.Name] = t
+	}
+	return tables
+}
+
 // checkStore verifies one partition, unless ctx ends first.
 func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked, progress *checkProgress) {
 	var tell func(check.Progress)
@@ -300,12 +327,16 @@ func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked,
 		tell = func(now check.Progress) { progress.advance(one, &at, now) }
 	}
 	dir, p := n.partitionDir(one.ref()), one.partition
+	o := check.Options{Tell: tell}
+	if one.table != nil {
+		o.Item = one.table.CheckItem
+	}
 	must := openingOf(dir, n.marks.set.partitions[one.ref()], func() *catalog.View { return view })
 	one.err = inspect(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		one.found, err = check.Watch(ctx, snapshot, &one.container.Container, tell)
+		one.found, err = check.Watch(ctx, snapshot, &one.container.Container, o)
 		return err
 	})
 	if one.err != nil && ctx.Err() != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/partitionkey"
@@ -45,9 +46,33 @@ func (w *world) change(key string, meter *throughput.Meter, f changeFunc) (resou
 	})
 }
 
-// put replaces one item.
-func (w *world) putItem(key, item, body string, expires int64) error {
-	_, err := w.change(key, nil, func(i Items) error { return i.Put(item, []byte(body), expires) })
+// rowName returns the name of a row, so that rows order as the texts do.
+func rowName(text string) string { return "\x02" + text }
+
+// rowBody returns the body of a row with a text.
+func rowBody(text string) []byte {
+	r := row.Row{Cells: []row.Cell{{Timestamp: 1, Value: []byte(text)}}}
+	return r.Append(nil)
+}
+
+// rowText is the inverse of rowBody; empty for no body.
+func rowText(body []byte) string {
+	if body == nil {
+		return ""
+	}
+	r, err := row.DecodeRow(body)
+	if err != nil || len(r.Cells) != 1 {
+		panic(fmt.Sprintf("row %x: %v", body, err))
+	}
+	return string(r.Cells[0].Value)
+}
+
+// rowOverhead is the length of rowBody without the text, if that is longer than 16 KB.
+var rowOverhead = len(rowBody(strings.Repeat("x", 1<<15))) - 1<<15
+
+// putItem replaces one row.
+func (w *world) putItem(key, item, text string, expires int64) error {
+	_, err := w.change(key, nil, func(i Items) error { return i.Put(rowName(item), rowBody(text), expires) })
 	return err
 }
 
@@ -58,7 +83,7 @@ func (w *world) visit(ask ReadItems, most int) (list []string, last []byte, err 
 		ask.EPK = w.container.Load().PartitionKey.Hash(ask.Key)
 	}
 	ask.Visit = func(i *Item) (bool, error) {
-		list = append(list, fmt.Sprintf("%s/%s=%s", i.Key, i.Item, i.Body))
+		list = append(list, fmt.Sprintf("%s/%s=%s", i.Key, i.Item[1:], rowText(i.Body)))
 		last = slices.Clone(i.Position)
 		return len(list) < most, nil
 	}
@@ -78,7 +103,7 @@ type itemModel map[string]map[string]string
 func (m itemModel) slice(key string, s Slice) (list []string) {
 	for _, item := range slices.Sorted(maps.Keys(m[key])) {
 		if item >= s.From && (s.To == "" || item < s.To) {
-			list = append(list, fmt.Sprintf("%s/%s=%s", key, item, m[key][item]))
+			list = append(list, fmt.Sprintf("%s/%s=%s", key, item[1:], m[key][item]))
 		}
 	}
 	if s.Reverse {
@@ -108,17 +133,17 @@ func TestItemsModel(t *testing.T) {
 				refused := random.IntN(5) == 0
 				_, err := w.change(key, nil, func(i Items) error {
 					for range 1 + random.IntN(6) {
-						item, body := name(), fmt.Sprintf("\x01%d", random.IntN(1000))
+						item, text := name(), fmt.Sprint(random.IntN(1000))
 						old, err := i.Get(item)
-						if err != nil || string(old) != next[item] {
+						if err != nil || rowText(old) != next[item] {
 							return fmt.Errorf("get %q: %q, %w, want %q", item, old, err, next[item])
 						}
 						if random.IntN(3) == 0 {
 							delete(next, item)
 							err = i.Put(item, nil, 0)
 						} else {
-							next[item] = body
-							err = i.Put(item, []byte(body), 0)
+							next[item] = text
+							err = i.Put(item, rowBody(text), 0)
 						}
 						if err != nil {
 							return err
@@ -201,20 +226,21 @@ func TestItemsAreEvaluatedInOrder(t *testing.T) {
 		group.Go(func() {
 			for range each {
 				_, err := w.change("k", nil, func(i Items) error {
-					body, err := i.Get("n")
+					body, err := i.Get(rowName("n"))
 					if err != nil {
 						return err
 					}
 					count, before := uint64(0), int64(0)
 					if body != nil {
-						count, before = binary.BigEndian.Uint64(body), int64(binary.BigEndian.Uint64(body[8:]))
+						old := []byte(rowText(body))
+						count, before = binary.BigEndian.Uint64(old), int64(binary.BigEndian.Uint64(old[8:]))
 					}
 					now := i.Micros()
 					if now <= before {
 						late.Add(1)
 					}
 					next := binary.BigEndian.AppendUint64(nil, count+1)
-					return i.Put("n", binary.BigEndian.AppendUint64(next, uint64(now)), 0)
+					return i.Put(rowName("n"), rowBody(string(binary.BigEndian.AppendUint64(next, uint64(now)))), 0)
 				})
 				if err != nil {
 					t.Error(err)
@@ -225,8 +251,8 @@ func TestItemsAreEvaluatedInOrder(t *testing.T) {
 	group.Wait()
 	var count uint64
 	_, err := w.change("k", nil, func(i Items) error {
-		body, err := i.Get("n")
-		count = binary.BigEndian.Uint64(body)
+		body, err := i.Get(rowName("n"))
+		count = binary.BigEndian.Uint64([]byte(rowText(body)))
 		return err
 	})
 	if err != nil || count != clients*each || late.Load() > 0 {
@@ -242,7 +268,7 @@ func TestItemsExpire(t *testing.T) {
 	w := newWorld(t, newTable(t))
 	now := w.clock.Load()
 	for item, expires := range map[string]int64{"never": 0, "later": now + 100, "past": now - 5} {
-		if err := w.putItem("k", item, "\x01"+item, expires); err != nil {
+		if err := w.putItem("k", item, item, expires); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,22 +279,22 @@ func TestItemsExpire(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got, want := read(), "k/later=\x01later k/never=\x01never k/past=\x01past"; got != want {
+	if got, want := read(), "k/later=later k/never=never k/past=past"; got != want {
 		t.Errorf("in the second of the write: %q, want %q", got, want)
 	}
 	w.clock.Store(now + 1)
-	if got, want := read(), "k/later=\x01later k/never=\x01never"; got != want {
+	if got, want := read(), "k/later=later k/never=never"; got != want {
 		t.Errorf("a second later: %q, want %q", got, want)
 	}
 	w.clock.Store(now + 100)
-	if got, want := read(), "k/never=\x01never"; got != want {
+	if got, want := read(), "k/never=never"; got != want {
 		t.Errorf("at its end: %q, want %q", got, want)
 	}
 	_, err := w.change("k", nil, func(i Items) error {
-		if body, err := i.Get("later"); body != nil || err != nil {
+		if body, err := i.Get(rowName("later")); body != nil || err != nil {
 			return fmt.Errorf("the expired item is %q, %w", body, err)
 		}
-		return i.Put("later", []byte("\x01again"), 0)
+		return i.Put(rowName("later"), rowBody("again"), 0)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +302,7 @@ func TestItemsExpire(t *testing.T) {
 	if _, err := w.partition.Load().Expire(t.Context(), nil, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := read(), "k/later=\x01again k/never=\x01never"; got != want {
+	if got, want := read(), "k/later=again k/never=never"; got != want {
 		t.Errorf("after the removal: %q, want %q", got, want)
 	}
 	w.verify(t)
@@ -286,7 +312,7 @@ func TestItemsExpire(t *testing.T) {
 func TestItemsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newTable(t))
-	most := w.limits.DocumentBytes
+	most := w.limits.DocumentBytes - rowOverhead
 	if err := w.putItem("k", "a", strings.Repeat("x", most), 0); err != nil {
 		t.Errorf("the longest row: %v", err)
 	}
@@ -294,14 +320,14 @@ func TestItemsRefused(t *testing.T) {
 		t.Errorf("a longer row: %v", err)
 	}
 	cause := errors.New("cause")
-	if _, err := w.change("k", nil, func(i Items) error { return errors.Join(i.Put("c", []byte("\x01"), 0), cause) }); !errors.Is(err, cause) {
+	if _, err := w.change("k", nil, func(i Items) error { return errors.Join(i.Put(rowName("c"), rowBody("c"), 0), cause) }); !errors.Is(err, cause) {
 		t.Errorf("got %v, want the error of the change", err)
 	}
 	var meter throughput.Meter
-	if lsn, err := w.change("k", &meter, func(i Items) error { return i.Put("none", nil, 0) }); err != nil || lsn != 1 || meter.Charge() == 0 {
+	if lsn, err := w.change("k", &meter, func(i Items) error { return i.Put(rowName("none"), nil, 0) }); err != nil || lsn != 1 || meter.Charge() == 0 {
 		t.Errorf("a removal of nothing: LSN %d, charge %v, %v", lsn, meter.Charge(), err)
 	}
-	list, _, err := w.visit(ReadItems{Key: routing("k"), Slices: []Slice{{From: "b"}}}, allItems)
+	list, _, err := w.visit(ReadItems{Key: routing("k"), Slices: []Slice{{From: rowName("b")}}}, allItems)
 	if err != nil || len(list) > 0 {
 		t.Errorf("refused changes left %q, %v", list, err)
 	}
@@ -328,18 +354,19 @@ func TestItemsRefused(t *testing.T) {
 func TestItemCharges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newTable(t))
-	body := strings.Repeat("x", 1000)
+	text := strings.Repeat("x", 1000)
+	bytes := len(rowBody(text))
 	var insert, replace, remove throughput.Meter
 	for _, step := range []struct {
 		meter *throughput.Meter
 		body  []byte
 		want  float64
 	}{
-		{&insert, []byte(body), throughput.Insert(1000, 0)},
-		{&replace, []byte(body + "y"), throughput.Replace(1000, 1001, 0)},
-		{&remove, nil, throughput.Delete(1001, 0)},
+		{&insert, rowBody(text), throughput.Insert(bytes, 0)},
+		{&replace, rowBody(text + "y"), throughput.Replace(bytes, bytes+1, 0)},
+		{&remove, nil, throughput.Delete(bytes+1, 0)},
 	} {
-		if _, err := w.change("k", step.meter, func(i Items) error { return i.Put("a", step.body, 0) }); err != nil {
+		if _, err := w.change("k", step.meter, func(i Items) error { return i.Put(rowName("a"), step.body, 0) }); err != nil {
 			t.Fatal(err)
 		}
 		var want throughput.Meter
@@ -349,7 +376,7 @@ func TestItemCharges(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		if err := w.putItem("k", fmt.Sprintf("%02d", i), body, 0); err != nil {
+		if err := w.putItem("k", fmt.Sprintf("%02d", i), text, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -361,11 +388,11 @@ func TestItemCharges(t *testing.T) {
 		return meter.Charge()
 	}
 	var point throughput.Meter
-	point.Add(throughput.Read(1000))
-	if got := read(Point("03")); got != point.Charge() {
+	point.Add(throughput.Read(bytes))
+	if got := read(Point(rowName("03"))); got != point.Charge() {
 		t.Errorf("a point costs %v, want %v", got, point.Charge())
 	}
-	if ten, all := read(Slice{From: "00", To: "10"}), read(Slice{}); ten >= all || ten <= point.Charge() {
+	if ten, all := read(Slice{From: rowName("00"), To: rowName("10")}), read(Slice{}); ten >= all || ten <= point.Charge() {
 		t.Errorf("ten items cost %v, twenty %v, one %v", ten, all, point.Charge())
 	}
 }

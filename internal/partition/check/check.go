@@ -21,6 +21,7 @@ import (
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -58,6 +59,17 @@ func (r *Report) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
+// Options are those of [Watch].
+type Options struct {
+	// Tell is called with the progress every few hundred rows, in the goroutine of the
+	// caller. Nil is not called.
+	Tell func(Progress)
+
+	// Item returns why an item of a table does not agree with the definition of the table,
+	// or nil. Without it, only what package row knows is verified.
+	Item func(item, body []byte) error
+}
+
 // Run verifies every invariant of a partition from the bytes of a snapshot: each
 // document has its rows in every family and exactly the index terms of its body, no
 // row is without its document, the counters are exact, and each key is at its hash
@@ -66,7 +78,7 @@ func (r *Report) problem(format string, args ...any) {
 // The report has the problems. The error is that of bytes that cannot be read at
 // all.
 func Run(snapshot *storage.Snapshot, container *resource.Container) (Report, error) {
-	return Watch(context.Background(), snapshot, container, nil)
+	return Watch(context.Background(), snapshot, container, Options{})
 }
 
 // Progress is the progress of the check of one partition.
@@ -76,11 +88,9 @@ type Progress struct {
 	Part      float64 // of the work, from 0 to 1: an estimate
 }
 
-// Watch is [Run] with progress: it calls tell every few hundred rows, in the
-// goroutine of the caller, and returns the error of ctx soon after ctx has ended. A
-// nil tell is not called.
-func Watch(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, tell func(Progress)) (Report, error) {
-	c := checker{ctx: ctx, tell: tell, snapshot: snapshot, container: container}
+// Watch is [Run] with options. It returns the error of ctx soon after ctx has ended.
+func Watch(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, o Options) (Report, error) {
+	c := checker{ctx: ctx, tell: o.Tell, item: o.Item, snapshot: snapshot, container: container}
 	if err := c.run(); err != nil {
 		return c.report, fmt.Errorf("check partition %s: %w", c.descriptor.ID, err)
 	}
@@ -91,7 +101,8 @@ func Watch(ctx context.Context, snapshot *storage.Snapshot, container *resource.
 type checker struct {
 	ctx  context.Context
 	tell func(Progress) // may be nil
-	rows int64          // rows and entries of lists read so far; see read
+	item func(item, body []byte) error
+	rows int64 // rows and entries of lists read so far; see read
 
 	snapshot  *storage.Snapshot
 	container *resource.Container
@@ -293,8 +304,16 @@ func (c *checker) documents() error {
 	return c.totals(group, sum)
 }
 
-// placeItem verifies that the routing key of an item of a table is that of its row.
-func (c *checker) placeItem(d *layout.Document, epk partitionkey.EPK) error {
+// The kinds of items of a table, which are the first bytes of their names.
+const (
+	itemMeta = iota
+	itemStatic
+	itemRow
+)
+
+// placeItem verifies that the routing key of an item of a table is that of its row, and
+// that its body can be read.
+func (c *checker) placeItem(d *layout.Document, epk partitionkey.EPK, item []byte) error {
 	key := partitionkey.NewKey(partitionkey.Bytes(string(d.Key)))
 	if err := c.descriptor.Key.Check(key, true); err != nil {
 		return err
@@ -302,7 +321,19 @@ func (c *checker) placeItem(d *layout.Document, epk partitionkey.EPK) error {
 	if got := c.descriptor.Key.Hash(key); got != epk {
 		return fmt.Errorf("its key %s hashes to %s, its row is at %s", key, got, epk)
 	}
-	return nil
+	var err error
+	switch {
+	case len(item) == 0 || item[0] > itemRow || item[0] < itemRow && len(item) > 1:
+		return fmt.Errorf("its name %x is not that of an item", item)
+	case item[0] == itemMeta:
+		_, err = row.DecodeMeta(d.Body)
+	default:
+		_, err = row.DecodeRow(d.Body)
+	}
+	if err == nil && c.item != nil {
+		err = c.item(item, d.Body)
+	}
+	return err
 }
 
 // place verifies that the row key of a document is that of its partition key and id,
@@ -326,7 +357,7 @@ func (c *checker) place(key []byte, d *layout.Document) (partitionkey.EPK, error
 		return "", fmt.Errorf("its row says that it is a row of a table: %t, its container: %t", d.Item, c.container.IsTable())
 	}
 	if d.Item {
-		return epk, c.placeItem(d, epk)
+		return epk, c.placeItem(d, epk, item)
 	}
 	doc, err := value.Parse(d.Body)
 	if err != nil {

@@ -32,7 +32,21 @@ type world struct {
 	now     time.Time
 }
 
+// newWorld returns a world whose stores are checked at the end.
 func newWorld(t testing.TB) *world {
+	t.Helper()
+	w, check := newCheckedWorld(t)
+	t.Cleanup(func() {
+		if report := check(); !report.Clean() {
+			t.Errorf("check: %+v", report)
+		}
+	})
+	return w
+}
+
+// newCheckedWorld returns a world, and a function that closes and checks its stores, which
+// the caller calls.
+func newCheckedWorld(t testing.TB) (w *world, check func() cluster.Report) {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
 	if err != nil {
@@ -42,7 +56,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{session: &door.Session{Caller: auth.Owner(), User: "decan", Version: frame.V5}, now: time.Unix(1_700_000_000, 0)}
+	w = &world{session: &door.Session{Caller: auth.Owner(), User: "decan", Version: frame.V5}, now: time.Unix(1_700_000_000, 0)}
 	if w.catalog, err = catalog.Open(store, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -50,18 +64,6 @@ func newWorld(t testing.TB) *world {
 	if w.node, err = cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		w.Close()
-		if err := errors.Join(w.node.Close(), store.Close()); err != nil {
-			t.Error(err)
-		}
-		if report, err := cluster.CheckStores(pool, "data"); err != nil || !report.Clean() {
-			t.Errorf("check: %v, %v", report.Problems, err)
-		}
-		if err := pool.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	w.Processor = New(Config{
 		Engine: engine.New(engine.Config{Catalog: w.catalog, Node: w.node, Account: resource.Account{ID: "decan", Consistency: resource.Session}, Limits: limits}),
 		Node: table.Node{
@@ -71,7 +73,17 @@ func newWorld(t testing.TB) *world {
 		Secret: []byte("secret"),
 		Now:    func() time.Time { return w.now },
 	})
-	return w
+	return w, func() cluster.Report {
+		w.Close()
+		if err := errors.Join(w.node.Close(), store.Close()); err != nil {
+			t.Error(err)
+		}
+		report, err := cluster.CheckStores(pool, "data")
+		if err := errors.Join(err, pool.Close()); err != nil {
+			t.Error(err)
+		}
+		return report
+	}
 }
 
 // execute prepares and executes a text in a keyspace, in pages of a size.
