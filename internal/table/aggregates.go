@@ -21,6 +21,8 @@ func aggregateFunction(name string, t *row.Type) *function {
 	case name == "count":
 		f.result = native(row.KindBigInt)
 		f.aggregate = func() aggregator { return &counting{} }
+	case (name == "min" || name == "max") && !t.Native():
+		return aggregateFunction(name, native(row.KindBlob)) // as in Apache Cassandra, which has none for the type
 	case name == "min":
 		f.aggregate = func() aggregator { return &extreme{t: t, sign: -1} }
 	case name == "max":

@@ -2,17 +2,17 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/table/cql"
+	"github.com/decandb/decan/partitionkey"
 )
 
 // keyed says whether the clause names whole partition keys.
-func (w *where) keyed() bool {
-	return w.token == nil && !slices.Contains(w.partition, nil)
-}
+func (w *where) keyed() bool { return !w.keyRange }
 
 // list returns the values of = or IN: for a tuple relation, tuples.
 func (r *restriction) listed(b *binding) ([][]byte, error) {
@@ -27,7 +27,7 @@ func (r *restriction) listed(b *binding) ([][]byte, error) {
 		}
 		t := r.columns[0].Type
 		if r.multi {
-			t = r.tuple()
+			t = r.tuple(len(r.columns))
 		}
 		return row.ListOf(t).Split(v), nil
 	}
@@ -41,10 +41,10 @@ func (r *restriction) listed(b *binding) ([][]byte, error) {
 	return values, nil
 }
 
-// tuple returns the type of a tuple relation.
-func (r *restriction) tuple() *row.Type {
-	types := make([]*row.Type, len(r.columns))
-	for i, c := range r.columns {
+// tuple returns the type of a tuple of the first columns.
+func (r *restriction) tuple(columns int) *row.Type {
+	types := make([]*row.Type, columns)
+	for i, c := range r.columns[:columns] {
 		types[i] = c.Type
 	}
 	return row.TupleOf(types...)
@@ -53,20 +53,17 @@ func (r *restriction) tuple() *row.Type {
 // bound returns the value of a term, which must not be null.
 func (r *restriction) bound(b *binding, t term) ([]byte, error) {
 	if t.unset(b) {
-		return nil, r.noValue("unset")
+		return nil, invalid("Invalid unset value for column %s", r.columns[0].Name)
 	}
 	v, err := t.bind(b)
 	if err == nil && v == nil {
-		err = r.noValue("null")
+		err = r.noValue()
 	}
 	return v, err
 }
 
-func (r *restriction) noValue(what string) error {
-	if c := r.columns[0]; c.Kind == PartitionKey || c.Kind == Clustering {
-		return invalid("Invalid %s value in condition for column %s", what, cql.Quote(c.Name))
-	}
-	return invalid("Unsupported %s value for column %s", what, cql.Quote(r.columns[0].Name))
+func (r *restriction) noValue() error {
+	return invalid("Invalid null value in condition for column %s", r.columns[0].Name)
 }
 
 // keys returns the routing keys that the clause names, each once, in the order of their
@@ -82,7 +79,7 @@ func (w *where) keys(b *binding) ([]string, error) {
 		for _, c := range combinations {
 			for _, v := range values {
 				if v == nil {
-					return nil, r.noValue("null")
+					return nil, r.noValue()
 				}
 				next = append(next, append(slices.Clone(c), v))
 			}
@@ -104,7 +101,49 @@ func (w *where) keys(b *binding) ([]string, error) {
 		keys = append(keys, string(key))
 	}
 	slices.SortFunc(keys, compareKeys)
-	return slices.Compact(keys), nil
+	return w.withTokens(b, slices.Compact(keys))
+}
+
+// withTokens returns the keys whose tokens the clause names. Bounds in the wrong order name
+// what is outside of them, as in Apache Cassandra.
+func (w *where) withTokens(b *binding, keys []string) ([]string, error) {
+	if w.token == nil {
+		return keys, nil
+	}
+	var bounds [2]int64
+	t := *w.token
+	for i, one := range []term{cmp.Or(t.equal, t.lower), cmp.Or(t.equal, t.upper)} {
+		if one == nil {
+			continue
+		}
+		var err error
+		if bounds[i], err = tokenOf(one, b); err != nil {
+			return nil, err
+		}
+	}
+	above := func(n int64) bool {
+		return t.lower == nil && t.equal == nil || n > bounds[0] || n == bounds[0] && (t.lowerInclusive || t.equal != nil)
+	}
+	below := func(n int64) bool {
+		return t.upper == nil && t.equal == nil || n < bounds[1] || n == bounds[1] && (t.upperInclusive || t.equal != nil)
+	}
+	outside := t.lower != nil && t.upper != nil && bounds[0] > bounds[1]
+	return slices.DeleteFunc(keys, func(key string) bool {
+		n := partitionkey.Token([]byte(key))
+		if outside {
+			return !above(n) && !below(n)
+		}
+		return !above(n) || !below(n)
+	}), nil
+}
+
+// tokenOf returns the value of a bound on token().
+func tokenOf(t term, b *binding) (int64, error) {
+	v, err := t.bind(b)
+	if err == nil && v == nil {
+		err = invalid("Invalid null token value")
+	}
+	return row.Integer(v), err
 }
 
 // combinationsMax bounds the products of IN lists.
@@ -117,20 +156,13 @@ func (w *where) tokenRange(b *binding) (least, greatest int64, err error) {
 	if w.token == nil {
 		return least, greatest, nil
 	}
-	one := func(t term) (int64, error) {
-		v, err := t.bind(b)
-		if err == nil && v == nil {
-			err = invalid("Invalid null token value")
-		}
-		return row.Integer(v), err
-	}
 	t := w.token
 	if t.equal != nil {
-		least, err = one(t.equal)
+		least, err = tokenOf(t.equal, b)
 		return least, least, err
 	}
 	if t.lower != nil {
-		if least, err = one(t.lower); err != nil {
+		if least, err = tokenOf(t.lower, b); err != nil {
 			return 0, 0, err
 		}
 		if !t.lowerInclusive {
@@ -141,7 +173,7 @@ func (w *where) tokenRange(b *binding) (least, greatest int64, err error) {
 		}
 	}
 	if t.upper != nil {
-		upper, err := one(t.upper)
+		upper, err := tokenOf(t.upper, b)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -201,13 +233,13 @@ func (w *where) spans(b *binding) ([]span, error) {
 // encode encodes a value, or a tuple of values, as a part of a clustering key.
 func (r *restriction) encode(v []byte) ([]byte, error) {
 	if v == nil {
-		return nil, r.noValue("null")
+		return nil, r.noValue()
 	}
 	if !r.multi {
 		return r.columns[0].key().AppendKey(nil, v), nil
 	}
 	var key []byte
-	for i, part := range r.tuple().Split(v) {
+	for i, part := range r.tuple(len(r.columns)).Split(v) {
 		if part == nil {
 			return nil, invalid("Invalid null value for column %s", cql.Quote(r.columns[i].Name))
 		}
@@ -230,11 +262,11 @@ func (w *where) slices(b *binding, prefix []byte) ([]span, error) {
 // spans returns the ranges of keys that a slice names after a prefix. Bounds of a tuple
 // are lexicographic by value, so columns of different directions give several ranges.
 func (r *restriction) spans(b *binding, prefix []byte) ([]span, error) {
-	lower, err := r.parts(b, r.lower)
+	lower, err := r.parts(b, r.lower, r.lowerTuple)
 	if err != nil {
 		return nil, err
 	}
-	upper, err := r.parts(b, r.upper)
+	upper, err := r.parts(b, r.upper, r.upperTuple)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +276,9 @@ func (r *restriction) spans(b *binding, prefix []byte) ([]span, error) {
 	return all, nil
 }
 
-// parts returns the values of a bound by column, nil for no bound.
-func (r *restriction) parts(b *binding, t term) ([][]byte, error) {
+// parts returns the values of a bound by column, nil for no bound. columns is their number
+// if the bound is a tuple.
+func (r *restriction) parts(b *binding, t term, columns int) ([][]byte, error) {
 	if t == nil {
 		return nil, nil
 	}
@@ -253,13 +286,13 @@ func (r *restriction) parts(b *binding, t term) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !r.multi {
+	if columns == 0 {
 		return [][]byte{v}, nil
 	}
-	parts := r.tuple().Split(v)
+	parts := r.tuple(columns).Split(v)
 	for i, part := range parts {
 		if part == nil {
-			return nil, invalid("Invalid null value for column %s", cql.Quote(r.columns[i].Name))
+			return nil, invalid("Invalid null value in condition for column %s", r.columns[i].Name)
 		}
 	}
 	return parts, nil
@@ -275,6 +308,8 @@ func (r *restriction) between(prefix []byte, at int, lower, upper [][]byte, all 
 			return
 		case c == 0 && len(lower) > 1 && len(upper) > 1:
 			r.between(column.AppendKey(slices.Clone(prefix), lower[0]), at+1, lower[1:], upper[1:], all)
+			return
+		case c == 0 && (len(lower) == 1 && !r.lowerInclusive || len(upper) == 1 && !r.upperInclusive):
 			return
 		}
 	}

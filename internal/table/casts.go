@@ -68,7 +68,7 @@ func resolveCast(value argument, to *row.Type) (*function, error) {
 	if len(candidates) == 0 {
 		return nil, invalid("%s cannot be cast to %s", value, to)
 	}
-	return choose("system."+castName(to.Kind), candidates, []argument{value}, func(all []*function) error {
+	return choose(candidates, []argument{value}, nil, func(all []*function) error {
 		return invalid("Ambiguous call to function system.%s (can be matched by following signatures: %s): use type casts to disambiguate", castName(to.Kind), signatures(all))
 	}, func() error {
 		return invalid("Invalid call to function system.%s, none of its type signatures match (known type signatures: %s)", castName(to.Kind), signatures(candidates))

@@ -20,31 +20,54 @@ type filter struct {
 func (r *restriction) bindFilter(b *binding) (f filter, err error) {
 	f = filter{restriction: r, t: r.columns[0].Type}
 	if r.multi {
-		f.t = r.tuple()
+		f.t = r.tuple(len(r.columns))
 	}
 	switch {
+	case r.slice() && r.multi:
+		return f, invalid("Multi-column slice restrictions cannot be used for filtering.")
+	case r.in() && len(r.columns) > 1:
+		return f, invalid("Multicolumn IN filters are not supported")
 	case r.slice():
 		if r.lower != nil {
-			if f.lower, err = r.bound(b, r.lower); err != nil {
+			if f.lower, err = r.compared(b, r.lower); err != nil {
 				return f, err
 			}
 		}
 		if r.upper != nil {
-			f.upper, err = r.bound(b, r.upper)
+			f.upper, err = r.compared(b, r.upper)
 		}
 		return f, err
 	case r.contains():
 		if r.element != nil {
-			if f.element, err = r.bound(b, r.element); err != nil {
+			if f.element, err = r.element.bind(b); err == nil && f.element == nil {
+				err = invalid("Unsupported null map key for column %s", r.columns[0].Name)
+			}
+			if err != nil {
 				return f, err
 			}
 		}
-		one, err := r.bound(b, r.value)
+		one, err := r.compared(b, r.value)
 		f.wanted = [][]byte{one}
 		return f, err
+	case r.in():
+		f.wanted, err = r.listed(b)
+		return f, err
 	}
-	f.wanted, err = r.listed(b)
+	one, err := r.compared(b, r.value)
+	f.wanted = [][]byte{one}
 	return f, err
+}
+
+// compared returns the value of a term that rows are compared with, which must not be null.
+func (r *restriction) compared(b *binding, t term) ([]byte, error) {
+	if t.unset(b) {
+		return nil, invalid("Unsupported unset value for column %s", r.columns[0].Name)
+	}
+	v, err := t.bind(b)
+	if err == nil && v == nil {
+		err = invalid("Unsupported null value for column %s", r.columns[0].Name)
+	}
+	return v, err
 }
 
 // accepts says whether a row satisfies the filter.

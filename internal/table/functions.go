@@ -47,7 +47,7 @@ func (f *function) call(m *Moment, args [][]byte) ([]byte, error) {
 
 // String returns the signature, as messages list it.
 func (f *function) String() string {
-	return "system." + f.name + " : (" + strings.Join(typeNames(f.args), ", ") + ") -> " + f.result.String()
+	return "system." + cql.Quote(f.name) + " : (" + strings.Join(typeNames(f.args), ", ") + ") -> " + f.result.String()
 }
 
 func typeNames(types []*row.Type) []string {
@@ -157,20 +157,23 @@ func resolveFunction(name cql.Name, args []argument, receiver *row.Type, partiti
 			return nil, invalid("Unknown function '%s'", text)
 		}
 	}
-	return choose("system."+name.Name, candidates, args, func(all []*function) error {
-		return invalid("Ambiguous call to function system.%s (can be matched by following signatures: %s): use type casts to disambiguate", name.Name, signatures(all))
+	return choose(candidates, args, receiver, func(all []*function) error {
+		return invalid("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate", text, signatures(all))
 	}, func() error {
-		return invalid("Invalid call to function system.%s, none of its type signatures match (known type signatures: %s)", name.Name, signatures(candidates))
+		return invalid("Invalid call to function %s, none of its type signatures match (known type signatures: %s)", text, signatures(candidates))
 	})
 }
 
 // choose returns the candidate that fits the arguments best.
-func choose(name string, candidates []*function, args []argument, ambiguous func([]*function) error, none func() error) (*function, error) {
+func choose(candidates []*function, args []argument, receiver *row.Type, ambiguous func([]*function) error, none func() error) (*function, error) {
 	if len(candidates) == 1 {
 		return candidates[0], candidates[0].check(args)
 	}
 	var fit []*function
 	for _, f := range candidates {
+		if receiver != nil && typeMatch(receiver, f.result) == noMatch {
+			continue
+		}
 		switch f.matches(args) {
 		case exact:
 			return f, nil

@@ -156,7 +156,7 @@ func TestFunctions(t *testing.T) {
 		{"token(uuid 123e4567-e89b-12d3-a456-426614174000, text 'x')", "Type error: uuid 123e4567-e89b-12d3-a456-426614174000 cannot be passed as argument 0 of function system.token of type int"},
 		{"nosuchfn(int 1)", "Unknown function 'nosuchfn'"},
 		{"dateof(int 1)", "Type error: int 1 cannot be passed as argument 0 of function system.dateof of type timeuuid"},
-		{"todate(int 1)", "Invalid call to function system.todate, none of its type signatures match (known type signatures: system.todate : (timeuuid) -> date, system.todate : (timestamp) -> date)"},
+		{"todate(int 1)", "Invalid call to function todate, none of its type signatures match (known type signatures: system.todate : (timeuuid) -> date, system.todate : (timestamp) -> date)"},
 		{"fromjson(text '1')", "fromJson() cannot be used in the selection clause of a SELECT statement"},
 	} {
 		if got := evaluateCall(t, c.call); got != c.want {

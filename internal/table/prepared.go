@@ -47,14 +47,15 @@ func (s *Schema) Prepare(p cql.Parsed, inUse string) (*Prepared, error) {
 		err = prepared.batches(a, s, e, inUse)
 	case *cql.Insert, *cql.Update, *cql.Delete:
 		err = prepared.modifies(a, s, e, inUse)
-		if err == nil {
-			prepared.KeyMarkers = prepared.writes[0].where.keyMarkers()
-		}
 	default:
 		err = invalid("The statement has no values")
 	}
+	if err != nil {
+		return nil, err
+	}
 	prepared.Markers = a.markers
-	return prepared, err
+	prepared.KeyMarkers = keyMarkers(a.markers, prepared.Tables)
+	return prepared, nil
 }
 
 func (p *Prepared) selects(a *terms, s *Schema, e *cql.Select, inUse string) error {
@@ -65,7 +66,7 @@ func (p *Prepared) selects(a *terms, s *Schema, e *cql.Select, inUse string) err
 	if p.query, err = a.compileSelect(t, e); err != nil {
 		return err
 	}
-	p.Tables, p.KeyMarkers = []*Table{t}, p.query.where.keyMarkers()
+	p.Tables = []*Table{t}
 	return nil
 }
 

@@ -26,9 +26,12 @@ type restriction struct {
 	// Of a slice: the bounds, either of which may be nil.
 	lower, upper                   term
 	lowerInclusive, upperInclusive bool
+	lowerTuple, upperTuple         int // columns of a bound that is a tuple; 0 for the value of a column
 
-	// multi says that the relation is on a tuple, whose terms are tuples.
+	// multi says that a relation is on a tuple.
 	multi bool
+
+	also []*restriction // other CONTAINS on the column
 }
 
 func (r *restriction) slice() bool { return r.lower != nil || r.upper != nil }
@@ -48,10 +51,14 @@ type tokens struct {
 // where is a compiled WHERE clause.
 type where struct {
 	table      *Table
+	verb       string // of UPDATE and DELETE; empty for a SELECT and INSERT
 	partition  []*restriction // by position; nil for a column without one
 	token      *tokens
 	clustering []*restriction // by the position of the first column
 	others     []*restriction // on static and regular columns
+
+	restrictsKeys bool // there is a relation on the partition key or its token
+	keyRange      bool // the clause names no partition keys: all, or those of a range of tokens
 
 	filters []*restriction // that rows are compared with
 	prefix  int            // clustering columns with = or IN from the first on
@@ -84,6 +91,8 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 		}
 	}
 	switch {
+	case w.verb != "" && (r.Operator == cql.Contains || r.Operator == cql.ContainsKey):
+		return invalid("Cannot use %s with %s", w.verb, r.Operator)
 	case r.Operator == cql.IsNotNull:
 		return invalid("Unsupported restriction: %s", r)
 	case r.Operator == cql.NotEqual:
@@ -155,86 +164,79 @@ func checkRelation(r *cql.Relation, c *Column) error {
 	return nil
 }
 
-// merge adds a restriction to those on the same columns.
+// merge adds a restriction to those on the same columns. The order of the checks is that
+// of Apache Cassandra 4.1.
 func (w *where) merge(one *restriction, filtering bool) error {
-	list, at := &w.others, -1
-	switch first := one.columns[0]; first.Kind {
+	first := one.columns[0]
+	switch first.Kind {
 	case PartitionKey:
-		list, at = &w.partition, first.Position
-	case Clustering:
-		if !filtering {
-			if err := w.checkOrder(one); err != nil {
-				return err
-			}
+		if other := w.partition[first.Position]; other != nil {
+			return other.join(one)
 		}
-		list, at = &w.clustering, first.Position
-		for position := range w.clustering {
-			other := w.clustering[position]
-			if other != nil && (position != at || other.multi != one.multi || len(other.columns) != len(one.columns)) && overlap(other, one) {
-				return mixed(other, one)
-			}
-		}
-	}
-	if at < 0 {
-		for _, other := range *list {
-			if other.columns[0] == one.columns[0] && !other.contains() && !one.contains() {
-				return join(other, one)
-			}
-		}
-		*list = append(*list, one)
+		w.partition[first.Position] = one
 		return nil
+	case Clustering:
+		return w.mergeClustering(one, filtering)
+	case Static, Regular:
 	}
-	if other := (*list)[at]; other != nil {
-		if other.contains() || one.contains() {
-			w.filters = append(w.filters, one)
-			return nil
+	for _, other := range w.others {
+		if other.columns[0] == first {
+			return other.join(one)
 		}
-		return join(other, one)
 	}
-	(*list)[at] = one
+	w.others = append(w.others, one)
 	return nil
 }
 
-// checkOrder refuses a relation on a clustering column before or after a slice.
-func (w *where) checkOrder(one *restriction) error {
+func (w *where) mergeClustering(one *restriction, filtering bool) error {
+	var last *restriction // before the new one
 	for _, other := range w.clustering {
-		if other == nil {
-			continue
-		}
-		last, first := other.columns[len(other.columns)-1], one.columns[0]
-		if other.slice() && first.Position > last.Position {
-			return invalid("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)", first.Name, other.columns[0].Name)
-		}
-		if one.slice() && first.Position < other.columns[0].Position {
-			return invalid("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)", other.columns[0].Name, first.Name)
+		if other != nil && (last == nil || other.last() > last.last()) {
+			last = other
 		}
 	}
+	sliced := last != nil && last.slice()
+	joined := false
+	for _, other := range w.clustering {
+		if other != nil && overlap(other, one) {
+			if err := other.join(one); err != nil {
+				return err
+			}
+			joined = true
+		}
+	}
+	first := one.columns[0]
+	if last != nil && !filtering {
+		start := last.columns[0]
+		if sliced && first.Position > start.Position {
+			return invalid("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)", first.Name, start.Name)
+		}
+		if one.slice() && first.Position < start.Position {
+			return invalid("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)", w.restrictedAfter(first), first.Name)
+		}
+	}
+	if !joined {
+		w.clustering[first.Position] = one
+	}
 	return nil
+}
+
+// last returns the position of the last column.
+func (r *restriction) last() int { return r.columns[len(r.columns)-1].Position }
+
+// restrictedAfter returns the name of the first clustering column after one that has a
+// restriction.
+func (w *where) restrictedAfter(c *Column) string {
+	for _, r := range w.clustering[c.Position+1:] {
+		if r != nil {
+			return r.columns[0].Name
+		}
+	}
+	return ""
 }
 
 func overlap(a, b *restriction) bool {
 	return slices.ContainsFunc(a.columns, func(c *Column) bool { return slices.Contains(b.columns, c) })
-}
-
-// mixed is the error of two relations on common columns that do not go together.
-func mixed(a, b *restriction) error {
-	if a.multi != b.multi {
-		if a.slice() && b.slice() {
-			return invalid("Column \"%s\" cannot have both tuple-notation inequalities and single-column inequalities: %s", common(a, b), b.text)
-		}
-	}
-	return restrictedTwice(a, b)
-}
-
-func restrictedTwice(a, b *restriction) error {
-	name := common(a, b)
-	switch {
-	case a.equal() || b.equal():
-		return invalid("%s cannot be restricted by more than one relation if it includes an Equal", name)
-	case a.in() || b.in():
-		return invalid("%s cannot be restricted by more than one relation if it includes a IN", name)
-	}
-	return invalid("%s cannot be restricted by more than one relation", name)
 }
 
 // common returns the names of the columns that both relations restrict.
@@ -242,31 +244,47 @@ func common(a, b *restriction) string {
 	var names []string
 	for _, c := range a.columns {
 		if slices.Contains(b.columns, c) {
-			names = append(names, cql.Quote(c.Name))
+			names = append(names, c.Name)
 		}
 	}
-	return strings.Join(names, ",")
+	return strings.Join(names, " ,")
 }
 
-// join adds the bounds of a slice to those of another one on the same columns.
-func join(to, one *restriction) error {
-	if !to.slice() || !one.slice() {
-		if to.slice() != one.slice() && (to.equal() || one.equal()) && len(to.columns) == 1 {
-			return restrictedTwice(to, one)
+// join adds a restriction to one with common columns: the other bound of a slice, or
+// another CONTAINS.
+func (r *restriction) join(one *restriction) error {
+	names := common(r, one)
+	switch {
+	case r.contains() && one.contains():
+		r.also = append(r.also, one)
+		return nil
+	case r.contains():
+		return invalid("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality", r.columns[0].Name)
+	case r.equal():
+		return invalid("%s cannot be restricted by more than one relation if it includes an Equal", names)
+	case r.in():
+		return invalid("%s cannot be restricted by more than one relation if it includes a IN", names)
+	case !one.slice():
+		return invalid("Column \"%s\" cannot be restricted by both an equality and an inequality relation", names)
+	case r.columns[0] != one.columns[0]:
+		later := r.columns[0]
+		if one.columns[0].Position > later.Position {
+			later = one.columns[0]
 		}
-		return restrictedTwice(to, one)
+		return invalid("Column \"%s\" cannot be restricted by two inequalities not starting with the same column", later.Name)
+	case r.lower != nil && one.lower != nil:
+		return invalid("More than one restriction was found for the start bound on %s", names)
+	case r.upper != nil && one.upper != nil:
+		return invalid("More than one restriction was found for the end bound on %s", names)
 	}
 	if one.lower != nil {
-		if to.lower != nil {
-			return invalid("More than one restriction was found for the start bound on %s", common(to, one))
-		}
-		to.lower, to.lowerInclusive = one.lower, one.lowerInclusive
+		r.lower, r.lowerInclusive, r.lowerTuple = one.lower, one.lowerInclusive, one.lowerTuple
+	} else {
+		r.upper, r.upperInclusive, r.upperTuple = one.upper, one.upperInclusive, one.upperTuple
 	}
-	if one.upper != nil {
-		if to.upper != nil {
-			return invalid("More than one restriction was found for the end bound on %s", common(to, one))
-		}
-		to.upper, to.upperInclusive = one.upper, one.upperInclusive
+	r.multi = r.multi || one.multi
+	if len(one.columns) > len(r.columns) {
+		r.columns = one.columns
 	}
 	return nil
 }
@@ -275,27 +293,27 @@ func join(to, one *restriction) error {
 func (w *where) relation(a *terms, r *cql.Relation, columns []*Column) (*restriction, error) {
 	one := &restriction{columns: columns, text: r.String(), operator: r.Operator, multi: r.Kind == cql.OnTuple}
 	c := columns[0]
-	to := w.table.receiver(c.Type, c.Name)
+	to := w.table.receiver(c.Type, c.Name).of(c)
 	if one.multi {
 		types, names := make([]*row.Type, len(columns)), make([]string, len(columns))
 		for i, c := range columns {
 			types[i], names[i] = c.Type, c.Name
 		}
-		to.t, to.name = row.TupleOf(types...), "("+strings.Join(names, ",")+")"
+		to.t, to.name, to.column, to.columns = row.TupleOf(types...), "("+strings.Join(names, ",")+")", nil, columns
 	}
 	var err error
 	switch {
 	case r.Kind == cql.OnElement:
 		key := to
-		key.t, key.name = c.Type.Key(), "key("+c.Name+")"
+		key = key.part(c.Type.Key(), "key("+c.Name+")")
 		if one.element, err = a.compile(r.Element, key); err != nil {
 			return nil, err
 		}
-		to.t, to.name = c.Type.Element(), "value("+c.Name+")"
+		to = to.part(c.Type.Element(), "value("+c.Name+")")
 	case r.Operator == cql.Contains:
-		to.t, to.name = c.Type.Element(), "value("+c.Name+")"
+		to = to.part(c.Type.Element(), "value("+c.Name+")")
 	case r.Operator == cql.ContainsKey:
-		to.t, to.name = c.Type.Key(), "key("+c.Name+")"
+		to = to.part(c.Type.Key(), "key("+c.Name+")")
 	}
 	if r.Operator == cql.In {
 		return one, a.compileIn(one, r, to)
@@ -317,13 +335,16 @@ func (w *where) relation(a *terms, r *cql.Relation, columns []*Column) (*restric
 	default:
 		one.value = value
 	}
+	if one.multi {
+		one.lowerTuple, one.upperTuple = len(columns), len(columns)
+	}
 	return one, nil
 }
 
 func (a *terms) compileIn(one *restriction, r *cql.Relation, to receiver) error {
 	list, ok := r.Value.(*cql.TupleLiteral)
 	if !ok {
-		to.name, to.t = "in("+strings.Trim(to.name, "()")+")", row.ListOf(to.t)
+		to = to.part(row.ListOf(to.t), "in("+strings.Trim(to.name, "()")+")")
 		var err error
 		one.value, err = a.compile(r.Value, to)
 		return err
@@ -337,6 +358,9 @@ func (a *terms) compileIn(one *restriction, r *cql.Relation, to receiver) error 
 			return err
 		}
 		one.list = append(one.list, t)
+	}
+	if len(one.list) == 1 { // as in Apache Cassandra, also for what depends on it
+		one.operator, one.value, one.list = cql.Equal, one.list[0], nil
 	}
 	return nil
 }
@@ -376,31 +400,36 @@ func (w *where) addToken(a *terms, r *cql.Relation) error {
 	twice := func(which string) error {
 		return invalid("More than one restriction was found for the %s bound on %s", which, strings.Join(order, ", "))
 	}
+	names = order
 	switch r.Operator {
-	case cql.Equal:
-		if *w.token != (tokens{}) {
-			return invalid("%s cannot be restricted by more than one relation if it includes an Equal", strings.Join(order, ", "))
-		}
+	case cql.Equal, cql.Greater, cql.GreaterOrEqual, cql.Less, cql.LessOrEqual:
+	default:
+		return invalid("%s cannot be used with the token function", r.Operator)
+	}
+	switch equal := r.Operator == cql.Equal; {
+	case w.token.equal != nil:
+		return invalid("%s cannot be restricted by more than one relation if it includes an Equal", strings.Join(names, ", "))
+	case equal && *w.token != (tokens{}):
+		return invalid("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", strings.Join(names, ", "))
+	case equal:
 		w.token.equal = value
-	case cql.Greater, cql.GreaterOrEqual:
+	case r.Operator == cql.Greater || r.Operator == cql.GreaterOrEqual:
 		if w.token.lower != nil {
 			return twice("start")
 		}
 		w.token.lower, w.token.lowerInclusive = value, r.Operator == cql.GreaterOrEqual
-	case cql.Less, cql.LessOrEqual:
+	default:
 		if w.token.upper != nil {
 			return twice("end")
 		}
 		w.token.upper, w.token.upperInclusive = value, r.Operator == cql.LessOrEqual
-	default:
-		return invalid("%s cannot be used with the token function", r.Operator)
 	}
 	return nil
 }
 
 // finish decides which relations narrow the read, and which are filters.
 func (w *where) finish(filtering, staticOnly bool) error {
-	if err := w.finishPartition(filtering, !slices.Contains(w.partition, nil)); err != nil {
+	if err := w.finishPartition(filtering); err != nil {
 		return err
 	}
 	if err := w.finishClustering(filtering, staticOnly); err != nil {
@@ -410,48 +439,37 @@ func (w *where) finish(filtering, staticOnly bool) error {
 		return &Error{Text: needsFiltering}
 	}
 	w.filters = append(w.filters, w.others...)
+	for _, r := range w.filters {
+		w.filters = append(w.filters, r.also...)
+	}
 	return nil
 }
 
-func (w *where) finishPartition(filtering, keyed bool) error {
-	some := slices.ContainsFunc(w.partition, func(r *restriction) bool { return r != nil })
-	if w.token != nil {
-		if some {
-			for i, r := range w.partition {
-				if r != nil {
-					w.filters = append(w.filters, r)
-					w.partition[i] = nil
-				}
-			}
-			if !filtering {
-				return invalid("Columns \"%s\" cannot be restricted by both a normal relation and a token relation", w.table.Partition[0].Name)
-			}
-		}
-		return nil
-	}
-	narrow := keyed
+func (w *where) finishPartition(filtering bool) error {
+	some, filter := false, false
 	for _, r := range w.partition {
-		if r != nil && !r.equal() && !r.in() {
-			narrow = false
-			if !filtering {
-				if r.contains() {
-					return &Error{Text: needsFiltering}
-				}
-				return invalid("Only EQ and IN relation are supported on the partition key (unless you use the token() function)")
-			}
-		}
+		some = some || r != nil
+		filter = filter || r == nil || r.slice() || r.contains()
 	}
-	if narrow || !some {
+	if filter && some && !filtering {
+		return &Error{Text: needsFiltering}
+	}
+	w.restrictsKeys = some || w.token != nil
+	if w.keyRange = filter || !some; !w.keyRange {
 		return nil
 	}
 	for i, r := range w.partition {
-		if r == nil {
-			continue
+		if r != nil {
+			w.filters = append(w.filters, r)
+			w.partition[i] = nil
 		}
-		w.filters = append(w.filters, r)
-		w.partition[i] = nil
 	}
-	if !filtering {
+	return nil
+}
+
+// checkFiltering refuses a read of many keys that is restricted by clustering columns.
+func (w *where) checkFiltering(filtering bool) error {
+	if !filtering && w.keyRange && (w.prefix > 0 || w.slicing != nil) {
 		return &Error{Text: needsFiltering}
 	}
 	return nil
@@ -462,30 +480,26 @@ func (w *where) finishClustering(filtering, staticOnly bool) error {
 	if some && staticOnly {
 		return invalid("Cannot restrict clustering columns when selecting only static columns")
 	}
-	position, narrowing := 0, true
+	if !filtering && slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil && r.contains() }) {
+		return invalid("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+	}
+	narrowing := true
 	var filters []*restriction
 	for i, r := range w.clustering {
 		if r == nil {
 			continue
 		}
 		switch {
-		case narrowing && i == position && (r.equal() || r.in()):
-			position += len(r.columns)
-			w.prefix = position
+		case narrowing && i == w.prefix && (r.equal() || r.in()):
+			w.prefix += len(r.columns)
 			continue
-		case narrowing && i == position && r.slice():
+		case narrowing && i == w.prefix && r.slice():
 			w.slicing, narrowing = r, false
 			continue
 		}
 		narrowing = false
 		if !filtering {
-			if r.contains() {
-				return invalid("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
-			}
-			gap := w.table.Clustering[position]
-			if w.slicing == nil {
-				return invalid("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", r.columns[0].Name, gap.Name)
-			}
+			return invalid("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", r.columns[0].Name, w.table.Clustering[w.prefix].Name)
 		}
 		filters = append(filters, r)
 	}

@@ -18,6 +18,10 @@ func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
 	if err := checkColumns(t, s.Selectors); err != nil {
 		return nil, err
 	}
+	late := q.selectColumns(selected, s)
+	if selected.early != nil {
+		return nil, selected.early
+	}
 	var err error
 	if q.where, err = a.restrict(t, s.Where, s.AllowFiltering, onlyStatic(t, s)); err != nil {
 		return nil, err
@@ -26,15 +30,15 @@ func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.selectColumns(selected, s); err != nil {
-		return nil, err
+	if late != nil {
+		return nil, late
 	}
 	q.aggregates = slices.ContainsFunc(q.expressions, expression.aggregates)
 	if s.Distinct {
 		if s.PerPartitionLimit != nil {
 			return nil, invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 		}
-		if err := q.checkDistinct(); err != nil {
+		if err := q.checkDistinct(order); err != nil {
 			return nil, err
 		}
 	}
@@ -48,6 +52,9 @@ func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
 		if err := q.orderBy(s, order); err != nil {
 			return nil, err
 		}
+	}
+	if err := q.where.checkFiltering(s.AllowFiltering); err != nil {
+		return nil, err
 	}
 	if s.PerPartitionLimit != nil {
 		if q.perKey, err = a.compile(s.PerPartitionLimit, t.receiver(native(row.KindInt), "[per_partition_limit]")); err != nil {
@@ -99,8 +106,8 @@ func onlyStatic(t *Table, s *cql.Select) bool {
 	return static
 }
 
-// selectColumns compiles what is selected.
-func (q *query) selectColumns(selected *selecting, s *cql.Select) error {
+// selectColumns compiles what is selected, all of it. It returns the first error.
+func (q *query) selectColumns(selected *selecting, s *cql.Select) (first error) {
 	t := q.table
 	if len(s.Selectors) == 0 {
 		for _, c := range t.all() {
@@ -110,8 +117,12 @@ func (q *query) selectColumns(selected *selecting, s *cql.Select) error {
 	}
 	for _, one := range s.Selectors {
 		e, err := selected.compile(one.Expr, nil)
+		if t, ok := one.Expr.(*cql.TupleLiteral); ok && len(t.Elements) == 1 && err == nil {
+			err = invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", t)
+		}
 		if err != nil {
-			return err
+			first = cmp.Or(first, err)
+			continue
 		}
 		name := one.Alias
 		if name == "" {
@@ -123,11 +134,11 @@ func (q *query) selectColumns(selected *selecting, s *cql.Select) error {
 		q.expressions = append(q.expressions, e)
 		q.columns = append(q.columns, ResultColumn{name, e.exactType()})
 	}
-	return nil
+	return first
 }
 
 // checkDistinct checks the columns of SELECT DISTINCT.
-func (q *query) checkDistinct() error {
+func (q *query) checkDistinct(order []*Column) error {
 	w := q.where
 	restricted := slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil })
 	for _, f := range w.filters {
@@ -146,6 +157,9 @@ func (q *query) checkDistinct() error {
 				wrong = c
 			}
 		})
+	}
+	if wrong == nil && len(order) > 0 && slices.ContainsFunc(w.partition, func(r *restriction) bool { return r != nil && r.in() }) {
+		wrong = order[0] // The rows of several keys are sorted by it.
 	}
 	if wrong != nil {
 		return invalid("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", cql.Quote(wrong.Name))
@@ -226,9 +240,6 @@ func orderColumns(t *Table, list []cql.Ordering) (columns []*Column, err error) 
 		if c == nil {
 			return nil, t.undefined(o.Column)
 		}
-		if c.Kind != Clustering {
-			return nil, invalid("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", cql.Quote(c.Name))
-		}
 		if !slices.Contains(columns, c) {
 			columns = append(columns, c)
 		}
@@ -247,6 +258,9 @@ func (q *query) orderBy(s *cql.Select, columns []*Column) error {
 	}
 	at, first := 0, true
 	for _, c := range columns {
+		if c.Kind != Clustering {
+			return invalid("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", cql.Quote(c.Name))
+		}
 		for ; at < c.Position; at++ {
 			if !q.where.fixed(q.table.Clustering[at]) {
 				return invalid("Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY")
@@ -287,8 +301,8 @@ func (q *query) checkPaging(size int) error {
 // warning returns what a client is warned of, empty for nothing.
 func (q *query) warning() string {
 	switch {
-	case !q.aggregates || len(q.group) > 0:
-	case !q.where.keyed():
+	case !q.aggregates && len(q.group) == 0:
+	case !q.where.restrictsKeys:
 		return "Aggregation query used without partition key"
 	case slices.ContainsFunc(q.where.partition, (*restriction).in):
 		return "Aggregation query used on multiple partition keys (IN restriction)"

@@ -12,6 +12,18 @@ import (
 type selecting struct {
 	table *Table
 	terms *terms // makes the terms, and collects the markers
+
+	// early is the first error that Apache Cassandra finds before it looks at WHERE:
+	// unknown columns, types and functions.
+	early error
+}
+
+// first keeps an error as an early one.
+func (s *selecting) first(err error) error {
+	if s.early == nil {
+		s.early = err
+	}
+	return err
 }
 
 // compile compiles an expression. expected is the type of what it is for, nil if that
@@ -21,7 +33,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 	case *cql.Column:
 		c := s.table.Column(e.Name)
 		if c == nil {
-			return nil, s.table.undefined(e.Name)
+			return nil, s.first(s.table.undefined(e.Name))
 		}
 		return &columnExpr{c}, nil
 	case *cql.WriteTime:
@@ -41,7 +53,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 		}
 		f, err := resolveNegation(operand)
 		if err != nil {
-			return nil, err
+			return nil, s.first(err)
 		}
 		return s.finish(f, []cql.Expr{e.Value}, func(texts []string) string {
 			if nested(e.Value) {
@@ -75,7 +87,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 func (s *selecting) writeTime(e *cql.WriteTime) (expression, error) {
 	c := s.table.Column(e.Column)
 	if c == nil {
-		return nil, s.table.undefined(e.Column)
+		return nil, s.first(s.table.undefined(e.Column))
 	}
 	name := "writeTime"
 	if e.TTL {
@@ -149,7 +161,7 @@ func (s *selecting) call(e *cql.Call, expected *row.Type) (expression, error) {
 	}
 	f, err := resolveFunction(e.Function, args, expected, s.table.keyTypes())
 	if err != nil {
-		return nil, err
+		return nil, s.first(err)
 	}
 	return s.finish(f, e.Args, func(texts []string) string {
 		return "system." + f.name + "(" + strings.Join(texts, ", ") + ")"
@@ -186,7 +198,7 @@ func (s *selecting) binary(e *cql.Binary, expected *row.Type) (expression, error
 	}
 	f, err := resolveOperation(e.Op, left, right, expected)
 	if err != nil {
-		return nil, err
+		return nil, s.first(err)
 	}
 	return s.finish(f, []cql.Expr{e.Left, e.Right}, func(texts []string) string {
 		for i, operand := range []cql.Expr{e.Left, e.Right} {
@@ -201,7 +213,7 @@ func (s *selecting) binary(e *cql.Binary, expected *row.Type) (expression, error
 func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 	t, err := s.terms.resolveType(e.Type, s.table.Keyspace)
 	if err != nil {
-		return nil, err
+		return nil, s.first(err)
 	}
 	a, err := s.argument(e.Value, t)
 	if err != nil {
@@ -281,6 +293,11 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 		if expected != nil && expected.Kind == k {
 			of = expected.Element()
 		}
+		for i := 0; of == nil && i < len(elements); i++ {
+			if one, err := s.compile(elements[i], nil); err == nil {
+				of = one.exactType()
+			}
+		}
 		if of == nil && len(elements) == 0 {
 			return nil, infer()
 		}
@@ -328,7 +345,11 @@ func (s *selecting) element(e *cql.Element) (expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	bound, err := s.terms.compile(e.Key, s.table.receiver(t.Key(), "key("+of.String()+")"))
+	what := "key"
+	if t.Kind == row.KindSet {
+		what = "value"
+	}
+	bound, err := s.terms.compile(e.Key, s.table.receiver(t.Key(), what+"("+of.String()+")"))
 	if err != nil {
 		return nil, err
 	}

@@ -293,7 +293,7 @@ func (y *System) describeTable(t *Table) {
 	if o.CDC {
 		values["cdc"] = row.Boolean(true)
 	}
-	if o.Memtable != "" {
+	if o.Memtable != "default" {
 		values["memtable"] = []byte(o.Memtable)
 	}
 	for k, v := range name {

@@ -16,6 +16,8 @@ type Marker struct {
 	Keyspace, Table string
 	Name            string // its own, or that of what the value is for
 	Type            *row.Type
+
+	column *Column // whose value the marker is; nil for other values
 }
 
 // term is a compiled value: of an INSERT, an assignment, a relation or a condition.
@@ -33,11 +35,19 @@ type receiver struct {
 
 	keyspace, table string
 	keys            []*row.Type // types of the partition key, for token()
+	column          *Column     // the value is one of a column; nil for a part or another value
+	columns         []*Column   // of a tuple of a relation
 }
 
 // part returns what a part of the value is for.
 func (r receiver) part(t *row.Type, name string) receiver {
-	r.t, r.name = t, name
+	r.t, r.name, r.column, r.columns = t, name, nil, nil
+	return r
+}
+
+// of returns the receiver of the values of a column.
+func (r receiver) of(c *Column) receiver {
+	r.t, r.name, r.column, r.columns = c.Type, c.Name, c, nil
 	return r
 }
 
@@ -126,7 +136,7 @@ func (a *terms) marker(e *cql.Marker, r receiver) term {
 	if name == "" {
 		name = r.name
 	}
-	a.markers[e.Index] = Marker{Keyspace: r.keyspace, Table: r.table, Name: name, Type: r.t}
+	a.markers[e.Index] = Marker{Keyspace: r.keyspace, Table: r.table, Name: name, Type: r.t, column: r.column}
 	return &bound{index: e.Index, t: r.t}
 }
 
@@ -350,6 +360,14 @@ func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
 	}
 	w := &whole{t: r.t, parts: make([]term, len(r.t.Parts))}
 	for i, x := range e.Elements {
+		if r.columns != nil {
+			t, err := a.compile(x, r.of(r.columns[i]))
+			if err != nil {
+				return nil, err
+			}
+			w.parts[i] = t
+			continue
+		}
 		if a.argument(x).match(r.t.Parts[i]) == noMatch {
 			return nil, invalid("Invalid tuple literal for %s: component %d is not of type %s", cql.Quote(r.name), i, r.t.Parts[i])
 		}

@@ -67,19 +67,6 @@ func (a *terms) compileWrite(t *Table, s cql.Statement) (*write, error) {
 		w.verb, w.exists, using, conditions = "DELETE", s.IfExists, s.Using, s.Conditions
 		compile = func() error { return w.delete(a, s) }
 	}
-	counter := t.Counter()
-	switch {
-	case counter && w.verb == "INSERT":
-		return nil, invalid("INSERT statements are not allowed on counter tables, use UPDATE instead")
-	case counter && (w.exists || len(conditions) > 0):
-		return nil, invalid("Conditional updates are not supported on counter tables")
-	case counter && using.Timestamp != nil:
-		return nil, invalid("Cannot provide custom timestamp for counter updates")
-	case counter && using.TTL != nil:
-		return nil, invalid("Cannot provide custom TTL for counter updates")
-	case using.Timestamp != nil && (w.exists || w.notExists || len(conditions) > 0):
-		return nil, invalid("Cannot provide custom timestamp for conditional updates")
-	}
 	var err error
 	if w.timestamp, err = a.optional(using.Timestamp, t.receiver(native(row.KindBigInt), "[timestamp]")); err != nil {
 		return nil, err
@@ -87,15 +74,36 @@ func (a *terms) compileWrite(t *Table, s cql.Statement) (*write, error) {
 	if w.ttl, err = a.optional(using.TTL, t.receiver(native(row.KindInt), "[ttl]")); err != nil {
 		return nil, err
 	}
-	if err := compile(); err != nil {
-		return nil, err
+	timed := invalid("Cannot provide custom timestamp for conditional updates")
+	if len(conditions) > 0 && w.timestamp != nil {
+		return nil, timed
 	}
 	for _, c := range conditions {
 		if err := w.condition(a, c); err != nil {
 			return nil, err
 		}
 	}
-	return w, w.checkConditional()
+	if err := compile(); err != nil {
+		return nil, err
+	}
+	switch {
+	case w.conditional() && t.Counter():
+		return nil, invalid("Conditional updates are not supported on counter tables")
+	case w.conditional() && w.timestamp != nil:
+		return nil, timed
+	}
+	return w, w.checkConditionalDelete()
+}
+
+// check returns the error of a statement that compiles and cannot be executed.
+func (w *write) check() error {
+	switch {
+	case w.table.Counter() && w.timestamp != nil:
+		return invalid("Cannot provide custom timestamp for counter updates")
+	case w.table.Counter() && w.ttl != nil:
+		return invalid("Cannot provide custom TTL for counter updates")
+	}
+	return nil
 }
 
 // optional compiles a value that a statement may leave out.
@@ -108,6 +116,9 @@ func (a *terms) optional(e cql.Expr, r receiver) (term, error) {
 
 // insert compiles the columns of INSERT. Key columns become relations with =.
 func (w *write) insert(a *terms, s *cql.Insert) error {
+	if w.table.Counter() {
+		return invalid("INSERT statements are not allowed on counter tables, use UPDATE instead")
+	}
 	if s.JSON != nil {
 		return w.insertJSON(a, s)
 	}
@@ -117,12 +128,15 @@ func (w *write) insert(a *terms, s *cql.Insert) error {
 	var relations []cql.Relation
 	onlyStatic := true
 	for i, name := range s.Columns {
+		if slices.Contains(s.Columns[:i], name) {
+			return invalid("The column names contains duplicates")
+		}
+	}
+	for i, name := range s.Columns {
 		c := w.table.Column(name)
 		switch {
 		case c == nil:
 			return w.table.undefined(name)
-		case slices.Contains(s.Columns[:i], name):
-			return invalid("The column names contains duplicates")
 		case c.Kind == PartitionKey || c.Kind == Clustering:
 			relations = append(relations, cql.Relation{Columns: []string{name}, Operator: cql.Equal, Value: s.Values[i]})
 			continue
@@ -140,7 +154,7 @@ func (w *write) insert(a *terms, s *cql.Insert) error {
 
 // set compiles column = value.
 func (w *write) set(a *terms, c *Column, value cql.Expr) error {
-	v, err := a.compile(value, w.table.receiver(c.Type, c.Name))
+	v, err := a.compile(value, w.table.receiver(c.Type, c.Name).of(c))
 	if err != nil {
 		return err
 	}
@@ -173,8 +187,13 @@ func (w *write) update(a *terms, s *cql.Update) error {
 			return err
 		}
 	}
-	w.onlyStatic = only
+	w.onlyStatic = only && !w.conditionOn(Regular)
 	return w.restrict(a, s.Where)
+}
+
+// conditionOn says whether a condition is on a column of a kind.
+func (w *write) conditionOn(k ColumnKind) bool {
+	return slices.ContainsFunc(w.conditions, func(x writeCondition) bool { return x.column.Kind == k })
 }
 
 func (w *write) delete(a *terms, s *cql.Delete) error {
@@ -195,7 +214,7 @@ func (w *write) delete(a *terms, s *cql.Delete) error {
 			return err
 		}
 	}
-	w.onlyStatic = only
+	w.onlyStatic = only && !w.conditionOn(Regular)
 	return w.restrict(a, s.Where)
 }
 
@@ -203,35 +222,43 @@ func (w *write) delete(a *terms, s *cql.Delete) error {
 func (w *write) restrict(a *terms, relations []cql.Relation) error {
 	t := w.table
 	w.where = &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
+	if w.verb != "INSERT" {
+		w.where.verb = w.verb
+	}
 	for i := range relations {
 		if err := w.where.add(a, &relations[i], false); err != nil {
 			return err
 		}
 	}
-	var other []string
-	for _, r := range w.where.others {
-		for _, c := range r.columns {
-			other = append(other, cql.Quote(c.Name))
-		}
-	}
-	switch {
-	case w.where.token != nil:
+	if w.where.token != nil {
 		return invalid("The token function cannot be used in WHERE clauses for %s statements", w.verb)
-	case len(other) > 0:
-		return invalid("Non PRIMARY KEY columns found in where clause: %s ", strings.Join(other, ", "))
 	}
 	var missing []string
+	sliced := false
 	for i, r := range w.where.partition {
 		if r == nil {
-			missing = append(missing, cql.Quote(t.Partition[i].Name))
-		} else if !r.equal() && !r.in() {
-			return invalid("Only EQ and IN relation are supported on the partition key (unless you use the token() function) for %s statements", w.verb)
+			missing = append(missing, t.Partition[i].Name)
+		} else {
+			sliced = sliced || r.slice()
 		}
 	}
 	if len(missing) > 0 {
 		return invalid("Some partition key parts are missing: %s", strings.Join(missing, ", "))
 	}
-	return w.restrictClustering()
+	if sliced {
+		return invalid("Only EQ and IN relation are supported on the partition key (unless you use the token() function) for %s statements", w.verb)
+	}
+	if err := w.restrictClustering(); err != nil {
+		return err
+	}
+	var other []string
+	for _, r := range w.where.others {
+		other = append(other, r.columns[0].Name)
+	}
+	if slices.Sort(other); len(other) > 0 {
+		return invalid("Non PRIMARY KEY columns found in where clause: %s ", strings.Join(other, ", "))
+	}
+	return nil
 }
 
 // restrictClustering checks the relations on clustering columns.
@@ -256,29 +283,36 @@ func (w *write) restrictClustering() error {
 		if r != nil {
 			covered = i + len(r.columns)
 		} else if i >= covered {
-			missing = append(missing, cql.Quote(w.table.Clustering[i].Name))
+			missing = append(missing, w.table.Clustering[i].Name)
 		}
 	}
 	if len(missing) > 0 && w.verb != "DELETE" {
 		return invalid("Some clustering keys are missing: %s", strings.Join(missing, ", "))
 	}
-	if err := w.where.finishClustering(false, false); err != nil {
-		return err
+	return w.where.finishClustering(false, false)
+}
+
+// checkConditionalDelete checks the key of a DELETE with an IF clause.
+func (w *write) checkConditionalDelete() error {
+	if w.verb != "DELETE" || !w.conditional() || w.where.prefix == len(w.table.Clustering) {
+		return nil
 	}
-	if w.verb == "DELETE" && !w.deleteRows && w.where.prefix < len(w.table.Clustering) {
-		return invalid("Range deletions are not supported for specific columns")
+	const text = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to "
+	if w.deleteRows || slices.ContainsFunc(w.assigned, func(x assignment) bool { return x.column.Kind == Regular }) {
+		return invalid(text + "delete non static columns")
+	}
+	if w.conditionOn(Regular) {
+		return invalid(text + "use IF condition on non static columns")
 	}
 	return nil
 }
 
-// checkConditional checks what a statement with an IF clause may not have.
-func (w *write) checkConditional() error {
-	if !w.conditional() {
-		return nil
-	}
-	kind := "updates"
-	if w.verb == "DELETE" {
-		kind = "deletions"
+// checkOneRow refuses IN on the partition key of a statement with an IF clause, and then on
+// the clustering columns.
+func (w *write) checkOneRow() error {
+	kind := "deletions"
+	if w.verb == "UPDATE" {
+		kind = "updates"
 	}
 	in := func(r *restriction) bool { return r != nil && r.in() }
 	switch {
@@ -286,8 +320,6 @@ func (w *write) checkConditional() error {
 		return invalid("IN on the partition key is not supported with conditional %s", kind)
 	case slices.ContainsFunc(w.where.clustering, in):
 		return invalid("IN on the clustering key columns is not supported with conditional %s", kind)
-	case w.deleteRows && w.where.prefix < len(w.table.Clustering):
-		return invalid("DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete non static columns")
 	}
 	return nil
 }
@@ -299,12 +331,12 @@ func (w *write) condition(a *terms, e cql.Condition) error {
 	if c == nil {
 		return t.undefined(e.Target.Column)
 	}
-	name := cql.Quote(c.Name)
-	if c.Kind == PartitionKey || c.Kind == Clustering {
-		return invalid("PRIMARY KEY column '%s' cannot have IF conditions", name)
+	name := c.Name
+	if c.Type.Kind == row.KindCounter {
+		return invalid("Conditions on counters are not supported")
 	}
 	x := writeCondition{column: c, kind: row.ColumnIs, of: c.Type, operator: conditionOperators[e.Operator]}
-	r := t.receiver(c.Type, c.Name)
+	r := t.receiver(c.Type, c.Name).of(c)
 	switch {
 	case e.Target.Element != nil:
 		key := r.part(native(row.KindInt), "idx("+c.Name+")")
@@ -316,6 +348,9 @@ func (w *write) condition(a *terms, e cql.Condition) error {
 			return invalid("Invalid element access syntax for set column %s", name)
 		default:
 			return invalid("Invalid element access syntax for non-collection column %s", name)
+		}
+		if err := checkDurations(c.Type.Element(), e.Operator); err != nil {
+			return err
 		}
 		var err error
 		if x.element, err = a.compile(e.Target.Element, key); err != nil {
@@ -331,22 +366,27 @@ func (w *write) condition(a *terms, e cql.Condition) error {
 			return invalid("Unknown field %s for column %s", e.Target.Field, name)
 		}
 		x.kind, x.of = row.FieldIs, c.Type.Parts[x.field]
-		r = r.part(x.of, c.Name+"."+e.Target.Field)
-	case e.Operator == cql.Contains || e.Operator == cql.ContainsKey:
-		if !c.Type.Collection() {
-			return invalid("Cannot use %s on non-collection column %s", e.Operator, name)
+		if err := checkDurations(x.of, e.Operator); err != nil {
+			return err
 		}
-		if e.Operator == cql.ContainsKey {
-			if c.Type.Kind != row.KindMap {
-				return invalid("Cannot use CONTAINS KEY on non-map column %s", name)
-			}
-			r = r.part(c.Type.Key(), "key("+c.Name+")")
-		} else {
-			r = r.part(c.Type.Element(), "value("+c.Name+")")
+		r = r.part(x.of, c.Name+"."+e.Target.Field)
+	default:
+		if err := checkDurations(c.Type, e.Operator); err != nil {
+			return err
 		}
 	}
-	if c.Type.References(row.KindDuration) && (e.Operator >= cql.Less && e.Operator <= cql.GreaterOrEqual) {
-		return invalid("Slice conditions ( %s ) are not supported on durations", e.Operator)
+	if e.Operator == cql.Contains || e.Operator == cql.ContainsKey {
+		if e.Operator == cql.ContainsKey && r.t.Kind != row.KindMap {
+			return invalid("Cannot use CONTAINS KEY on non-map column %s", r.name)
+		}
+		if !r.t.Collection() {
+			return invalid("Cannot use CONTAINS on non-collection column %s", r.name)
+		}
+		if e.Operator == cql.ContainsKey {
+			r = r.part(r.t.Key(), "key("+r.name+")")
+		} else {
+			r = r.part(r.t.Element(), "value("+r.name+")")
+		}
 	}
 	var err error
 	if e.Operator != cql.In {
@@ -364,8 +404,27 @@ func (w *write) condition(a *terms, e cql.Condition) error {
 			x.values = append(x.values, v)
 		}
 	}
+	if err == nil && (c.Kind == PartitionKey || c.Kind == Clustering) {
+		err = invalid("PRIMARY KEY column '%s' cannot have IF conditions", name)
+	}
 	w.conditions = append(w.conditions, x)
 	return err
+}
+
+// checkDurations refuses a comparison of order with durations.
+func checkDurations(t *row.Type, o cql.Operator) error {
+	if !t.References(row.KindDuration) || o < cql.Less || o > cql.GreaterOrEqual {
+		return nil
+	}
+	switch {
+	case t.Collection():
+		return invalid("Slice conditions are not supported on collections containing durations")
+	case t.Kind == row.KindTuple:
+		return invalid("Slice conditions are not supported on tuples containing durations")
+	case t.Kind == row.KindUDT:
+		return invalid("Slice conditions are not supported on UDTs containing durations")
+	}
+	return invalid("Slice conditions ( %s ) are not supported on durations", o)
 }
 
 var conditionOperators = [...]row.Operator{

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/decandb/decan/internal/row"
-	"github.com/decandb/decan/internal/table/cql"
 )
 
 // Items are the items of one partition key while a [KeyChange] is evaluated, as package
@@ -67,6 +66,22 @@ type rowChange struct {
 // bind returns what the statement does, by partition key in the order of tokens. times is
 // the timestamp of the request, or of its batch; nil lets the writer give one.
 func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	keys, err := w.where.keys(b)
+	if err != nil {
+		return nil, err
+	}
+	if w.conditional() {
+		if err := w.checkOneRow(); err != nil {
+			return nil, err
+		}
+	}
+	on, err := w.targets(b)
+	if err != nil {
+		return nil, err
+	}
 	timestamp, err := w.timestampOf(b, times)
 	if err != nil {
 		return nil, err
@@ -75,9 +90,8 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	if err != nil {
 		return nil, err
 	}
-	keys, err := w.where.keys(b)
-	if err != nil {
-		return nil, err
+	if on.spans != nil && !w.deleteRows {
+		return nil, invalid("Range deletions are not supported for specific columns")
 	}
 	regular, static, err := w.ops(b)
 	if err != nil {
@@ -87,11 +101,8 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	if timestamp != nil {
 		mutation.Timestamp = *timestamp
 	}
-	changes, err := w.changes(b, mutation, regular, static, timestamp == nil)
-	if err != nil {
-		return nil, err
-	}
-	conditions, err := w.bindConditions(b, changes)
+	changes := w.changes(on, mutation, regular, static, timestamp == nil)
+	conditions, err := w.bindConditions(b)
 	if err != nil {
 		return nil, err
 	}
@@ -171,50 +182,52 @@ func (w *write) ops(b *binding) (regular, static []row.Op, err error) {
 	return regular, static, nil
 }
 
+// targets are the rows, or the ranges of rows, that a statement names in a partition.
+type targets struct {
+	rows  []namedRow
+	spans []span // nil if the statement names rows
+}
+
+// targets returns what the statement names: nothing if it changes static columns only.
+func (w *write) targets(b *binding) (on targets, err error) {
+	if w.onlyStatic {
+		return on, nil
+	}
+	if w.where.prefix < len(w.table.Clustering) || w.where.slicing != nil {
+		if on.spans, err = w.where.spans(b); on.spans == nil {
+			on.spans = []span{}
+		}
+		return on, err
+	}
+	on.rows, err = w.rows(b)
+	return on, err
+}
+
 // changes returns the changes of each partition key that the statement names.
-func (w *write) changes(b *binding, m row.Mutation, regular, static []row.Op, serverTime bool) (all []rowChange, err error) {
+func (w *write) changes(on targets, m row.Mutation, regular, static []row.Op, serverTime bool) (all []rowChange) {
 	if len(static) > 0 {
 		one := m
 		one.Marker, one.Ops = false, static
 		all = append(all, rowChange{item: StaticItem, mutation: one, serverTime: serverTime})
 	}
-	if w.onlyStatic {
-		return all, nil
-	}
-	if w.where.prefix < len(w.table.Clustering) || w.where.slicing != nil {
-		return w.deletions(b, m, serverTime)
-	}
 	if w.deleteRows && len(w.table.Clustering) == 0 {
-		return []rowChange{{partition: true, mutation: m, serverTime: serverTime}}, nil
+		return []rowChange{{partition: true, mutation: m, serverTime: serverTime}}
 	}
-	rows, err := w.rows(b)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rows {
-		one := m
-		one.Ops, one.DeleteRow, one.Key = regular, w.deleteRows, r.originals
-		if len(regular) > 0 || w.marker || w.deleteRows {
-			all = append(all, rowChange{item: RowItems + string(r.key), mutation: one, serverTime: serverTime})
-		}
-	}
-	return all, nil
-}
-
-// deletions returns the deletions of ranges of rows, or of the partition.
-func (w *write) deletions(b *binding, m row.Mutation, serverTime bool) (all []rowChange, err error) {
-	spans, err := w.where.spans(b)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range spans {
+	for _, s := range on.spans {
 		one := rowChange{mutation: m, serverTime: serverTime, deletion: &s}
 		if s.start == nil && s.end == nil {
 			one.partition, one.deletion = true, nil
 		}
 		all = append(all, one)
 	}
-	return all, nil
+	for _, r := range on.rows {
+		one := m
+		one.Ops, one.DeleteRow, one.Key = regular, w.deleteRows, r.originals
+		if len(regular) > 0 || w.marker || w.deleteRows {
+			all = append(all, rowChange{item: RowItems + string(r.key), mutation: one, serverTime: serverTime})
+		}
+	}
+	return all
 }
 
 // namedRow is a row that a statement names by its whole key.
@@ -240,7 +253,7 @@ func (w *write) rows(b *binding) ([]namedRow, error) {
 			}
 			parts := [][]byte{v}
 			if r.multi {
-				parts = r.tuple().Split(v)
+				parts = r.tuple(len(r.columns)).Split(v)
 			}
 			for _, p := range all {
 				one := namedRow{key: slices.Concat(p.key, encoded), originals: slices.Clone(p.originals)}
@@ -263,7 +276,7 @@ func (w *write) rows(b *binding) ([]namedRow, error) {
 }
 
 // bindConditions returns the conditions of the statement: those on static columns apart.
-func (w *write) bindConditions(b *binding, changes []rowChange) (all []rowConditions, err error) {
+func (w *write) bindConditions(b *binding) (all []rowConditions, err error) {
 	if !w.conditional() {
 		return nil, nil
 	}
@@ -503,25 +516,27 @@ func (e *evaluation) put(item string, r *row.Row) error {
 	return e.items.Put(item, r.Append(nil), expires)
 }
 
-// keyMarkers returns the index of the marker of each column of the partition key. It is
-// nil unless each column has one marker as its value.
-func (w *where) keyMarkers() []int {
-	var all []int
-	for _, r := range w.partition {
-		if r == nil {
-			return nil
+// keyMarkers returns the index of the marker of each column of the partition key, the last
+// one if there are several. It is nil unless each column has one, and for several tables.
+func keyMarkers(markers []Marker, tables []*Table) []int {
+	if len(tables) != 1 {
+		return nil
+	}
+	all := make([]int, len(tables[0].Partition))
+	found := 0
+	for i, m := range markers {
+		if m.column != nil && m.column.Kind == PartitionKey {
+			if all[m.column.Position] == 0 {
+				found++
+			}
+			all[m.column.Position] = i + 1
 		}
-		value := r.value
-		if r.operator == cql.In && r.value == nil && len(r.list) > 0 {
-			value = r.list[len(r.list)-1]
-		} else if r.operator != cql.Equal {
-			return nil
-		}
-		m, ok := value.(*bound)
-		if !ok {
-			return nil
-		}
-		all = append(all, m.index)
+	}
+	if found < len(all) {
+		return nil
+	}
+	for i := range all {
+		all[i]--
 	}
 	return all
 }

@@ -228,7 +228,7 @@ func TestWriteMarkers(t *testing.T) {
 		if got := strings.Join(all, ", "); got != c.markers {
 			t.Errorf("%s\nhas the markers %s\nnot              %s", c.text, got, c.markers)
 		}
-		if got := fmt.Sprint(compiled.where.keyMarkers()); got != c.keys {
+		if got := fmt.Sprint(keyMarkers(a.markers, []*Table{compiled.table})); got != c.keys {
 			t.Errorf("%s: the markers of the key are %s, not %s", c.text, got, c.keys)
 		}
 	}
@@ -265,7 +265,7 @@ func TestWriteUnset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, unset := range map[string]bool{"Invalid unset value in condition for column k": true, "Invalid null value in condition for column k": false} {
+	for want, unset := range map[string]bool{"Invalid unset value for column k": true, "Invalid null value in condition for column k": false} {
 		_, err := w.write(key, key.Statement, cql.Name{Name: "t"}, &binding{moment: testMoment, values: [][]byte{nil}, unset: []bool{unset}})
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

@@ -29,7 +29,7 @@ type world struct {
 	catalog *catalog.Catalog
 	node    *cluster.Node
 	session *door.Session
-	now     time.Time
+	now     time.Time // the zero time: the clock of the machine
 }
 
 // newWorld returns a world whose stores are checked at the end.
@@ -71,7 +71,12 @@ func newCheckedWorld(t testing.TB) (w *world, check func() cluster.Report) {
 			Host: [16]byte{1}, Address: netip.MustParseAddrPort("127.0.0.1:10350"), Tokens: []int64{9223372036854775807},
 		},
 		Secret: []byte("secret"),
-		Now:    func() time.Time { return w.now },
+		Now: func() time.Time {
+			if w.now.IsZero() {
+				return time.Now()
+			}
+			return w.now
+		},
 	})
 	return w, func() cluster.Report {
 		w.Close()

@@ -1,0 +1,274 @@
+package statement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// statementsOfKeyspace is how many statements the test draws before it takes a new schema.
+const statementsOfKeyspace = 150
+
+// differential compares Decan with a real Apache Cassandra.
+type differential struct {
+	t           testing.TB
+	apache, own *node
+	*drawing
+	counts   map[string]int
+	shown    map[string]int
+	allowed  map[string]int
+	answered map[string]int // kinds of answers of Cassandra
+}
+
+// TestApache draws schemas, writes and reads, valid and not, and compares the answers of
+// Decan with those of the Apache Cassandra that DECAN_CASSANDRA names: rows as bytes,
+// columns, pages, errors, the schema. DECAN_CQL_STATEMENTS is their number, DECAN_CQL_SEED
+// the seed. compat/cassandra/cassandra.sh runs it.
+func TestApache(t *testing.T) {
+	apache := cassandraNode(t)
+	if apache == nil {
+		t.Skip("DECAN_CASSANDRA is not set: compat/cassandra/cassandra.sh sets it")
+	}
+	count, seed := 2000, uint64(time.Now().UnixNano()%1_000_000)
+	if n, err := strconv.Atoi(os.Getenv("DECAN_CQL_STATEMENTS")); err == nil {
+		count = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("DECAN_CQL_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("seed %d, %d statements", seed, count)
+	w := newWorld(t)
+	w.now = time.Time{}
+	d := &differential{t: t, apache: apache, own: serveNode(t, w), counts: map[string]int{}, shown: map[string]int{}, allowed: map[string]int{}, answered: map[string]int{}}
+	for round := 0; count > 0; round++ {
+		d.drawing = &drawing{
+			Rand: rand.New(rand.NewPCG(seed, uint64(round))), keyspace: fmt.Sprintf("d%d_%d", seed, round),
+			stamp: 1_000_000, now: int32(time.Now().Unix()),
+		}
+		count -= d.round(min(count, statementsOfKeyspace))
+	}
+	for _, kind := range sorted(d.answered) {
+		t.Logf("%6d answers: %s", d.answered[kind], kind)
+	}
+	for _, kind := range sorted(d.allowed) {
+		t.Logf("%6d documented: %s", d.allowed[kind], kind)
+	}
+	for _, kind := range sorted(d.counts) {
+		t.Errorf("%6d differences: %s", d.counts[kind], kind)
+	}
+}
+
+func sorted(m map[string]int) []string {
+	var all []string
+	for k := range m {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// round runs statements on a new keyspace, and returns their number.
+func (d *differential) round(count int) (n int) {
+	define := func(text string) bool {
+		n++
+		return d.compare(request{text: text, keyspace: d.keyspace})
+	}
+	d.compare(request{text: "CREATE KEYSPACE " + d.keyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"})
+	defer d.compare(request{text: "DROP KEYSPACE " + d.keyspace})
+	for range 2 {
+		if !define(d.createType()) {
+			d.types = d.types[:len(d.types)-1]
+		}
+	}
+	for range 3 {
+		if !define(d.createTable()) {
+			d.tables = d.tables[:len(d.tables)-1]
+		}
+	}
+	d.schema()
+	for ; n < count && len(d.tables) > 0; n++ {
+		if d.one(2) {
+			r := d.request(d.write)
+			d.compare(r)
+			d.states(r.text)
+			continue
+		}
+		d.compare(d.request(d.read))
+	}
+	return max(n, 1)
+}
+
+// request draws a statement, a few of which are broken.
+func (d *differential) request(draw func() request) request {
+	r := draw()
+	if d.one(25) {
+		r = d.broken(r)
+	}
+	r.keyspace = d.keyspace
+	return r
+}
+
+// states compares the rows of all tables, and forgets a table on which the nodes differ.
+func (d *differential) states(after string) {
+	d.tables = slices.DeleteFunc(d.tables, func(t *drawnTable) bool {
+		r := request{text: "SELECT * FROM " + t.name, keyspace: d.keyspace, now: d.now}
+		apache, own := d.apache.run(r), d.own.run(r)
+		if apache == own {
+			return false
+		}
+		d.report("state", r, after+"\n  then "+apache, own)
+		return true
+	})
+}
+
+// schema compares what the system tables say of the keyspace.
+func (d *differential) schema() {
+	for _, name := range []string{"keyspaces", "tables", "columns", "types", "indexes", "views", "dropped_columns"} {
+		d.compare(request{text: fmt.Sprintf("SELECT * FROM system_schema.%s WHERE keyspace_name = '%s'", name, d.keyspace)})
+	}
+}
+
+var (
+	recentTimes = regexp.MustCompile(`\b1[5-9]\d{14}\b`)
+	tableIDs    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+)
+
+// compare runs a statement on both nodes. It reports whether it succeeded on both.
+func (d *differential) compare(r request) bool {
+	apache, own := comparable(d.apache.run(r)), comparable(d.own.run(r))
+	d.answered[kindOf(apache)]++
+	apache, own = recentTimes.ReplaceAllString(apache, "NOW"), recentTimes.ReplaceAllString(own, "NOW")
+	if strings.Contains(r.text, "system_schema.") {
+		apache, own = tableIDs.ReplaceAllString(apache, "ID"), tableIDs.ReplaceAllString(own, "ID")
+	}
+	if apache != own {
+		d.report("", r, apache, own)
+	}
+	return !strings.Contains(apache+own, "error ")
+}
+
+// useWarning is a warning of Cassandra about statements that are prepared in a keyspace.
+const useWarning = "warning: `USE <keyspace>` with prepared statements"
+
+// comparable leaves out what no client relies on: an empty last page after a full one, and
+// a warning.
+func comparable(answer string) string {
+	lines := strings.SplitAfter(answer, "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, useWarning) })
+	for n := len(lines); n > 3 && lines[n-1] == "" && strings.HasPrefix(lines[n-2], "#") && lines[n-3] == "-- page\n"; n = len(lines) {
+		lines = append(lines[:n-3], "")
+	}
+	return strings.Join(lines, "")
+}
+
+// kindOf returns the kind of an answer.
+func kindOf(answer string) string {
+	first, _, _ := strings.Cut(answer, "\n")
+	if strings.HasPrefix(first, "prepared") {
+		_, rest, _ := strings.Cut(answer, "\n")
+		return kindOf(rest)
+	}
+	if strings.HasPrefix(first, "warning") {
+		_, rest, _ := strings.Cut(answer, "\n")
+		return kindOf(rest)
+	}
+	if i := strings.Index(first, "error "); i >= 0 {
+		return first[i:min(i+10, len(first))]
+	}
+	if strings.HasPrefix(first, "#") {
+		return "rows"
+	}
+	return strings.SplitN(first, " ", 2)[0]
+}
+
+// shownMax is how many differences of a kind are printed.
+var shownMax = 5
+
+// report counts a difference, and prints the first of its kind.
+func (d *differential) report(kind string, r request, apache, own string) {
+	if kind == "" {
+		a, b := kindOf(apache), kindOf(own)
+		kind = a + " / " + b
+		if a == b {
+			kind += differenceOf(apache, own)
+		}
+	}
+	if reason := documented(r, apache, own); reason != "" {
+		d.allowed[reason]++
+		return
+	}
+	d.counts[kind]++
+	if d.shown[kind]++; d.shown[kind] > shownMax {
+		return
+	}
+	text := r.text
+	for _, one := range r.batch {
+		text += "\n    " + one.text
+		for _, v := range one.values {
+			text += fmt.Sprintf(" %x", v.Bytes)
+		}
+	}
+	apache, own = onlyDifferent(apache, own)
+	values := ""
+	for _, v := range r.values {
+		values += fmt.Sprintf(" %x", v.Bytes)
+	}
+	d.t.Logf("%s\n  %s; %s page %d\n  apache: %s\n  decan:  %s", kind, text, values, r.page, indent(apache), indent(own))
+}
+
+// onlyDifferent leaves out the lines at the beginning and at the end that long answers share.
+func onlyDifferent(apache, own string) (shortApache, shortOwn string) {
+	a, b := strings.Split(strings.TrimSpace(apache), "\n"), strings.Split(strings.TrimSpace(own), "\n")
+	i := 0
+	for i+1 < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	j := 0
+	for j < min(len(a), len(b))-i && a[len(a)-1-j] == b[len(b)-1-j] {
+		j++
+	}
+	if i+j > 1 {
+		a, b = append([]string{a[0], "..."}, a[i:len(a)-j]...), append([]string{b[0], "..."}, b[i:len(b)-j]...)
+	}
+	if shortest, most := min(len(a), len(b)), 6; len(a)+len(b) > 2*most {
+		a, b = append(a[:min(len(a), most)], fmt.Sprintf("(%d lines)", len(a))), append(b[:min(len(b), most)], fmt.Sprintf("(%d lines, shortest %d)", len(b), shortest))
+	}
+	return strings.Join(a, "\n"), strings.Join(b, "\n")
+}
+
+func indent(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n          ")
+}
+
+// differenceOf tells which part of two answers of a kind differs.
+func differenceOf(apache, own string) string {
+	a, b := strings.Split(apache, "\n"), strings.Split(own, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] == b[i] {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(a[i], "prepared"):
+			return " metadata"
+		case strings.HasPrefix(a[i], "warning"), strings.HasPrefix(b[i], "warning"):
+			return " warning"
+		case strings.HasPrefix(a[i], "#"):
+			return " columns"
+		case strings.HasPrefix(a[i], "-- page"), strings.HasPrefix(b[i], "-- page"):
+			return " pages"
+		}
+		break
+	}
+	return ""
+}
+
+// documented returns why docs/compatibility.md lists a difference; "" if it does not.
+func documented(_ request, _, _ string) string {
+	return ""
+}
