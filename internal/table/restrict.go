@@ -51,7 +51,7 @@ type tokens struct {
 // where is a compiled WHERE clause.
 type where struct {
 	table      *Table
-	verb       string // of UPDATE and DELETE; empty for a SELECT and INSERT
+	verb       string         // of UPDATE and DELETE; empty for a SELECT and INSERT
 	partition  []*restriction // by position; nil for a column without one
 	token      *tokens
 	clustering []*restriction // by the position of the first column
