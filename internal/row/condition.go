@@ -99,19 +99,20 @@ func (c *Condition) Holds(row *Row, at Snapshot) (bool, error) {
 	if c.Op == Contains || c.Op == ContainsKey {
 		return c.contains(left)
 	}
-	// A multi-cell collection without elements is null and also the empty
-	// collection.
-	emptyToo := c.Kind == ColumnIs && c.Type.Multicell() && c.Type.Collection()
+	// A multi-cell collection without elements is null.
+	multi := c.Kind == ColumnIs && c.Type.Multicell() && c.Type.Collection()
 	op := c.Op
 	if op == In {
 		op = Equal
 	}
 	for _, right := range c.Values {
-		value := left
-		if emptyToo && value == nil && right != nil {
-			value = Pack(0, nil)
+		if multi && right != nil && len(c.Type.Split(right)) == 0 {
+			if op != Equal && op != NotEqual {
+				return false, badCondition("Invalid comparison with an empty %s for operator \"%s\"", c.Type.Kind, op)
+			}
+			right = nil
 		}
-		held, err := compareWith(of, value, op, right)
+		held, err := compareWith(of, left, op, right)
 		if held || err != nil {
 			return held, err
 		}

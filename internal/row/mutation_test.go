@@ -288,7 +288,7 @@ func TestConditions(t *testing.T) {
 		{0, "", In, []string{`"a"`, null}, "false", "true"},
 		{0, "", In, nil, "false", "false"},
 		{1, "", Equal, []string{`[1, 2]`}, "true", "false"},
-		{1, "", Less, []string{`[1, 2, 3]`}, "true", "true"},
+		{1, "", Less, []string{`[1, 2, 3]`}, "true", "false"},
 		{1, "", Equal, []string{`[]`}, "false", "true"},
 		{1, "", NotEqual, []string{`[]`}, "true", "false"},
 		{1, "", Equal, []string{null}, "false", "true"},

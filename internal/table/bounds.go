@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/table/cql"
@@ -67,7 +68,7 @@ func (r *restriction) noValue() error {
 }
 
 // keys returns the routing keys that the clause names, each once, in the order of their
-// tokens.
+// values. Of equal values with different bytes it returns the first.
 func (w *where) keys(b *binding) ([]string, error) {
 	combinations := [][][]byte{nil}
 	for _, r := range w.partition {
@@ -100,8 +101,24 @@ func (w *where) keys(b *binding) ([]string, error) {
 		}
 		keys = append(keys, string(key))
 	}
-	slices.SortFunc(keys, compareKeys)
-	return w.withTokens(b, slices.Compact(keys))
+	slices.SortStableFunc(keys, w.compareKeys)
+	return w.withTokens(b, slices.CompactFunc(keys, func(a, b string) bool { return w.compareKeys(a, b) == 0 }))
+}
+
+// compareKeys orders routing keys by the values of their columns.
+func (w *where) compareKeys(a, b string) int {
+	columns := w.table.Partition
+	left, err := row.SplitRoutingKey([]byte(a), len(columns))
+	right, err2 := row.SplitRoutingKey([]byte(b), len(columns))
+	if err != nil || err2 != nil {
+		return strings.Compare(a, b) // Not keys of the table.
+	}
+	for i, c := range columns {
+		if order := c.Type.Compare(left[i], right[i]); order != 0 {
+			return order
+		}
+	}
+	return 0
 }
 
 // withTokens returns the keys whose tokens the clause names. Bounds in the wrong order name

@@ -111,7 +111,7 @@ func TestFunctions(t *testing.T) {
 		{"- int 5", "int -5"},
 		{"- double 0.5", "double -0.5"},
 		{"- decimal 1.50", "decimal -1.50"},
-		{"- text 'a'", "the '-' operation is not supported on text 'a'"},
+		{"- text 'a'", `Invalid call to function system._negate, none of its type signatures match (known type signatures: system."_negate" : (tinyint) -> tinyint, system."_negate" : (smallint) -> smallint, system."_negate" : (int) -> int, system."_negate" : (bigint) -> bigint, system."_negate" : (counter) -> counter, system."_negate" : (float) -> float, system."_negate" : (double) -> double, system."_negate" : (varint) -> varint, system."_negate" : (decimal) -> decimal)`},
 
 		{"cast int 300 tinyint", "tinyint 44"},
 		{"cast double 3e9 int", "int 2147483647"},
@@ -180,7 +180,7 @@ func evaluateCall(t *testing.T, call string) string {
 	switch {
 	case strings.HasPrefix(call, "- "):
 		arg(call[2:])
-		f, err = resolveNegation(args[0])
+		f, err = resolveNegation(args[0], nil)
 	case strings.HasPrefix(call, "cast "):
 		rest := call[len("cast "):]
 		i := strings.LastIndexByte(rest, ' ')
@@ -228,7 +228,7 @@ func TestAmbiguousOperations(t *testing.T) {
 	if _, err := resolveOperation('+', anyMarker{}, one, nil); err == nil || err.Error() != "Ambiguous '+' operation with args ? and 1: use type hint to disambiguate, example '(int) ?'" {
 		t.Errorf("? + 1: %v", err)
 	}
-	if _, err := resolveNegation(anyMarker{}); err == nil || err.Error() != "Ambiguous negation: use type casts to disambiguate" {
+	if _, err := resolveNegation(anyMarker{}, nil); err == nil || err.Error() != "Ambiguous negation: use type casts to disambiguate" {
 		t.Errorf("-?: %v", err)
 	}
 }

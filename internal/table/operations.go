@@ -282,6 +282,9 @@ func resolveOperation(op byte, left, right argument, receiver *row.Type) (*funct
 	args := []argument{left, right}
 	var fit []*function
 	for _, f := range operations()[op] {
+		if receiver != nil && typeMatch(receiver, f.result) == noMatch {
+			continue
+		}
 		switch f.matches(args) {
 		case exact:
 			return f, nil
@@ -306,24 +309,16 @@ func resolveOperation(op byte, left, right argument, receiver *row.Type) (*funct
 }
 
 // resolveNegation finds the negation of an operand.
-func resolveNegation(operand argument) (*function, error) {
-	var fit []*function
-	for _, k := range numericKinds {
-		f := negation(k)
-		switch f.matches([]argument{operand}) {
-		case exact:
-			return f, nil
-		case weak:
-			fit = append(fit, f)
-		}
+func resolveNegation(operand argument, receiver *row.Type) (*function, error) {
+	candidates := make([]*function, len(numericKinds))
+	for i, k := range numericKinds {
+		candidates[i] = negation(k)
 	}
-	switch len(fit) {
-	case 0:
-		return nil, invalid("the '-' operation is not supported on %s", operand)
-	case 1:
-		return fit[0], nil
-	}
-	return nil, invalid("Ambiguous negation: use type casts to disambiguate")
+	return choose(candidates, []argument{operand}, receiver, func([]*function) error {
+		return invalid("Ambiguous negation: use type casts to disambiguate")
+	}, func() error {
+		return invalid("Invalid call to function system._negate, none of its type signatures match (known type signatures: %s)", signatures(candidates))
+	})
 }
 
 func negation(k row.Kind) *function {

@@ -58,6 +58,7 @@ type where struct {
 	others     []*restriction // on static and regular columns
 
 	restrictsKeys bool // there is a relation on the partition key or its token
+	keyIn         bool // IN is one of them, and not only a filter of a range of tokens
 	keyRange      bool // the clause names no partition keys: all, or those of a range of tokens
 
 	filters []*restriction // that rows are compared with
@@ -455,7 +456,9 @@ func (w *where) finishPartition(filtering bool) error {
 		return &Error{Text: needsFiltering}
 	}
 	w.restrictsKeys = some || w.token != nil
-	if w.keyRange = filter || !some; !w.keyRange {
+	w.keyRange = filter || !some
+	w.keyIn = (w.token == nil || !w.keyRange) && slices.ContainsFunc(w.partition, func(r *restriction) bool { return r != nil && r.in() })
+	if !w.keyRange {
 		return nil
 	}
 	for i, r := range w.partition {

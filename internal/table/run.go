@@ -146,7 +146,7 @@ func (r *run) byKeys(ctx context.Context, source Source) error {
 		return err
 	}
 	if r.at.key != "" {
-		at, found := slices.BinarySearchFunc(keys, r.at.key, compareKeys)
+		at, found := slices.BinarySearchFunc(keys, r.at.key, r.q.where.compareKeys)
 		if found && r.at.done {
 			at++
 		}

@@ -81,6 +81,7 @@ type query struct {
 	group       []*Column // of GROUP BY
 	ordered     int       // clustering columns by which the rows of several keys are merged; 0 if they are not
 	reverse     bool
+	sorted      bool // ORDER BY sorts the rows of several keys
 	limit       term // nil for none
 	perKey      term // PER PARTITION LIMIT; nil for none
 

@@ -15,15 +15,12 @@ import (
 func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
 	q := &query{table: t, json: s.JSON, distinct: s.Distinct}
 	selected := &selecting{table: t, terms: a}
-	if err := checkColumns(t, s.Selectors); err != nil {
+	late := q.selectColumns(selected, s)
+	static, err := selected.onlyStatic(s.Selectors)
+	if err != nil {
 		return nil, err
 	}
-	late := q.selectColumns(selected, s)
-	if selected.early != nil {
-		return nil, selected.early
-	}
-	var err error
-	if q.where, err = a.restrict(t, s.Where, s.AllowFiltering, onlyStatic(t, s)); err != nil {
+	if q.where, err = a.restrict(t, s.Where, s.AllowFiltering, static); err != nil {
 		return nil, err
 	}
 	order, err := orderColumns(t, s.OrderBy)
@@ -70,40 +67,76 @@ func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
 	return q, nil
 }
 
-// checkColumns refuses selected columns that do not exist, before anything else.
-func checkColumns(t *Table, selectors []cql.Selector) error {
-	for _, s := range selectors {
-		switch e := s.Expr.(type) {
-		case *cql.Column:
-			if t.Column(e.Name) == nil {
-				return t.undefined(e.Name)
+// onlyStatic says whether selectors select static columns and nothing of the rows. In a
+// table with static columns, Apache Cassandra looks for the functions of the selectors for
+// that purpose, and finds some errors before it looks at WHERE.
+func (s *selecting) onlyStatic(selectors []cql.Selector) (bool, error) {
+	if len(s.table.Static) == 0 || len(selectors) == 0 {
+		return false, nil
+	}
+	// find returns the first error of the selectors until one has a column of some kinds.
+	find := func(kinds ...ColumnKind) (found bool, err error) {
+		for i := range selectors {
+			if s.early[i] != nil {
+				return false, s.early[i]
 			}
-		case *cql.WriteTime:
-			if t.Column(e.Column) == nil {
-				return t.undefined(e.Column)
+			columnsOf(selectors[i].Expr, func(name string) {
+				c := s.table.Column(name)
+				found = found || c != nil && slices.Contains(kinds, c.Kind)
+			})
+			if found {
+				return true, nil
 			}
 		}
+		return false, nil
 	}
-	return nil
+	static, err := find(Static)
+	if err != nil || !static {
+		return false, err
+	}
+	other, err := find(Clustering, Regular)
+	return !other, err
 }
 
-// onlyStatic says whether a statement selects static columns and nothing of the rows.
-func onlyStatic(t *Table, s *cql.Select) bool {
-	static := false
-	for _, one := range s.Selectors {
-		e, ok := one.Expr.(*cql.Column)
-		if !ok {
-			return false
-		}
-		switch c := t.Column(e.Name); c.Kind {
-		case Static:
-			static = true
-		case PartitionKey:
-		case Clustering, Regular:
-			return false
+// columnsOf visits the names of the columns of a selector.
+func columnsOf(e cql.Expr, visit func(name string)) {
+	all := func(list ...cql.Expr) {
+		for _, one := range list {
+			columnsOf(one, visit)
 		}
 	}
-	return static
+	switch e := e.(type) {
+	case *cql.Column:
+		visit(e.Name)
+	case *cql.WriteTime:
+		visit(e.Column)
+	case *cql.Call:
+		all(e.Args...)
+	case *cql.Cast:
+		all(e.Value)
+	case *cql.Binary:
+		all(e.Left, e.Right)
+	case *cql.Negation:
+		all(e.Value)
+	case *cql.TypeHint:
+		all(e.Value)
+	case *cql.TupleLiteral:
+		all(e.Elements...)
+	case *cql.ListLiteral:
+		all(e.Elements...)
+	case *cql.SetLiteral:
+		all(e.Elements...)
+	case *cql.MapLiteral:
+		for _, entry := range e.Entries {
+			all(entry.Key, entry.Value)
+		}
+	case *cql.Field:
+		all(e.Value)
+	case *cql.Element:
+		all(e.Value)
+	case *cql.Slice:
+		all(e.Value)
+	}
 }
 
 // selectColumns compiles what is selected, all of it. It returns the first error.
@@ -115,7 +148,9 @@ func (q *query) selectColumns(selected *selecting, s *cql.Select) (first error) 
 			q.columns = append(q.columns, ResultColumn{c.Name, c.Type})
 		}
 	}
-	for _, one := range s.Selectors {
+	selected.early = make([]error, len(s.Selectors))
+	for i, one := range s.Selectors {
+		selected.at = i
 		e, err := selected.compile(one.Expr, nil)
 		if t, ok := one.Expr.(*cql.TupleLiteral); ok && len(t.Elements) == 1 && err == nil {
 			err = invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", t)
@@ -158,7 +193,7 @@ func (q *query) checkDistinct(order []*Column) error {
 			}
 		})
 	}
-	if wrong == nil && len(order) > 0 && slices.ContainsFunc(w.partition, func(r *restriction) bool { return r != nil && r.in() }) {
+	if wrong == nil && len(order) > 0 && w.keyIn {
 		wrong = order[0] // The rows of several keys are sorted by it.
 	}
 	if wrong != nil {
@@ -276,7 +311,8 @@ func (q *query) orderBy(s *cql.Select, columns []*Column) error {
 		}
 		q.reverse, first = reverse, false
 	}
-	if slices.ContainsFunc(q.where.partition, (*restriction).in) && !q.aggregates && len(q.group) == 0 {
+	q.sorted = q.where.keyIn
+	if q.sorted && !q.aggregates && len(q.group) == 0 {
 		q.ordered = at
 	}
 	return nil
@@ -292,7 +328,7 @@ func (q *query) resultColumns() []ResultColumn {
 
 // checkPaging refuses pages of rows that have to be sorted as a whole.
 func (q *query) checkPaging(size int) error {
-	if q.ordered > 0 && size > 0 {
+	if q.sorted && size > 0 {
 		return invalid("Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
 	return nil
@@ -304,7 +340,7 @@ func (q *query) warning() string {
 	case !q.aggregates && len(q.group) == 0:
 	case !q.where.restrictsKeys:
 		return "Aggregation query used without partition key"
-	case slices.ContainsFunc(q.where.partition, (*restriction).in):
+	case q.where.keyIn:
 		return "Aggregation query used on multiple partition keys (IN restriction)"
 	}
 	return ""

@@ -13,15 +13,16 @@ type selecting struct {
 	table *Table
 	terms *terms // makes the terms, and collects the markers
 
-	// early is the first error that Apache Cassandra finds before it looks at WHERE:
-	// unknown columns, types and functions.
-	early error
+	// early has for each selector the first error about columns, types and functions that
+	// do not exist. at is the selector that is compiled.
+	early []error
+	at    int
 }
 
 // first keeps an error as an early one.
 func (s *selecting) first(err error) error {
-	if s.early == nil {
-		s.early = err
+	if s.early[s.at] == nil {
+		s.early[s.at] = err
 	}
 	return err
 }
@@ -51,7 +52,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 		if err != nil {
 			return nil, err
 		}
-		f, err := resolveNegation(operand)
+		f, err := resolveNegation(operand, expected)
 		if err != nil {
 			return nil, s.first(err)
 		}
@@ -313,6 +314,10 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 		return one(e.Elements, row.KindList, row.ListOf, "[", "]")
 	case *cql.SetLiteral:
 		return one(e.Elements, row.KindSet, row.SetOf, "{", "}")
+	case *cql.MapLiteral:
+		if expected != nil && expected.Kind == row.KindUDT {
+			return s.fields(e, expected)
+		}
 	}
 	if expected == nil {
 		return nil, infer()
@@ -322,6 +327,31 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 		return nil, err
 	}
 	return &constantExpr{t: expected, text: e.String(), term: t}, nil
+}
+
+// fields compiles a value of a user-defined type, whose names of fields are read as columns.
+func (s *selecting) fields(e *cql.MapLiteral, t *row.Type) (expression, error) {
+	packed := &packExpr{t: t, parts: make([]expression, len(t.Parts)), text: e.String()}
+	for _, entry := range e.Entries {
+		name, ok := entry.Key.(*cql.Column)
+		if !ok {
+			return nil, invalid("%s is not a valid field identifier of type %s ", entry.Key, t)
+		}
+		i := t.Field(name.Name)
+		if i < 0 {
+			return nil, invalid("Unknown field '%s' in value of user defined type %s", name.Name, t)
+		}
+		var err error
+		if packed.parts[i], err = s.compile(entry.Value, t.Parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i, p := range packed.parts {
+		if p == nil {
+			packed.parts[i] = &constantExpr{t: t.Parts[i], text: "null", term: constant(nil)}
+		}
+	}
+	return packed, nil
 }
 
 func (s *selecting) field(e *cql.Field) (expression, error) {

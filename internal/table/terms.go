@@ -113,7 +113,7 @@ func (a *terms) compile(e cql.Expr, r receiver) (term, error) {
 		}
 		return a.apply(f, []cql.Expr{e.Left, e.Right}, r)
 	case *cql.Negation:
-		f, err := resolveNegation(a.argument(e.Value))
+		f, err := resolveNegation(a.argument(e.Value), r.t)
 		if err != nil {
 			return nil, err
 		}
@@ -319,9 +319,6 @@ func (a *terms) collection(e cql.Expr, r receiver) (term, error) {
 			return nil, err
 		}
 	}
-	if len(parts) == 0 && r.t.Multicell() {
-		return constant(nil), nil
-	}
 	return w, nil
 }
 
@@ -448,7 +445,7 @@ func (r *raw) function(expected *row.Type) *function {
 	case *cql.Binary:
 		f, err = resolveOperation(e.Op, r.terms.argument(e.Left), r.terms.argument(e.Right), expected)
 	case *cql.Negation:
-		f, err = resolveNegation(r.terms.argument(e.Value))
+		f, err = resolveNegation(r.terms.argument(e.Value), expected)
 	}
 	if err != nil {
 		return nil

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"math"
+
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/table/cql"
 )
@@ -75,6 +77,9 @@ func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
 		}
 		n := row.Integer(values[0])
 		if e.Kind == cql.Subtract {
+			if n == math.MinInt64 {
+				return row.Op{}, invalid("The negation of %d overflows supported counter precision (signed 8 bytes integer)", n)
+			}
 			n = -n
 		}
 		return row.Op{Kind: row.OpAdd, Column: c.ID, Number: n}, nil

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/decandb/decan/internal/row"
@@ -133,7 +134,7 @@ func (w *write) timestampOf(b *binding, times *int64) (*int64, error) {
 
 func (w *write) ttlOf(b *binding) (uint32, error) {
 	if w.ttl == nil || w.ttl.unset(b) {
-		return uint32(w.table.Options.DefaultTTL), nil
+		return w.expiring(b, int64(w.table.Options.DefaultTTL), "default ")
 	}
 	v, err := w.ttl.bind(b)
 	if err != nil || len(v) == 0 {
@@ -146,7 +147,17 @@ func (w *write) ttlOf(b *binding) (uint32, error) {
 	case n > ttlMax:
 		return 0, invalid("ttl is too large. requested (%d) maximum (%d)", n, ttlMax)
 	}
-	return uint32(n), nil
+	return w.expiring(b, n, "")
+}
+
+// expiring refuses a time to live that ends later than a time of 32 bits can tell.
+func (w *write) expiring(b *binding, ttl int64, what string) (uint32, error) {
+	if ttl > 0 && b.moment.Now.Unix()+ttl > math.MaxInt32 {
+		return 0, invalid("Request on table %s.%s with %sttl of %d seconds exceeds maximum supported expiration date of 2038-01-19T03:14:06+00:00. "+
+			"In order to avoid this use a lower TTL, change the expiration date overflow policy or upgrade to a version where this limitation is fixed. "+
+			"See CASSANDRA-14092 for more details.", w.table.Keyspace, w.table.Name, what, ttl)
+	}
+	return uint32(ttl), nil
 }
 
 // ops returns the changes of regular and static columns. Unset values change nothing.
@@ -271,7 +282,7 @@ func (w *write) rows(b *binding) ([]namedRow, error) {
 		all = next
 		i += len(r.columns)
 	}
-	slices.SortFunc(all, func(a, b namedRow) int { return bytes.Compare(a.key, b.key) })
+	slices.SortStableFunc(all, func(a, b namedRow) int { return bytes.Compare(a.key, b.key) })
 	return slices.CompactFunc(all, func(a, b namedRow) bool { return bytes.Equal(a.key, b.key) }), nil
 }
 

@@ -227,7 +227,7 @@ func (e *Cast) appendTo(b []byte) []byte {
 }
 
 func (e *TypeHint) appendTo(b []byte) []byte {
-	return e.Value.appendTo(append(e.Type.appendTo(append(b, '(')), ") "...))
+	return e.Value.appendTo(append(e.Type.appendTo(append(b, '(')), ')'))
 }
 
 // tight is how strongly an expression holds together: 1 for a sum, 2 for a product,
