@@ -35,7 +35,7 @@ func (e *Engine) QueryOffers(ctx context.Context, caller auth.Caller, req QueryR
 func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req OfferRequest) (Resource, error) {
 	return e.defineAs(caller, auth.Read, auth.Offer, Link{}, func(out *Resource) error {
 		view := e.catalog.View()
-		t, err := locateOffer(view, req.Offer)
+		t, err := locateOffer(view, req)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Offer
 		counted := false // for the bound on changes of throughput, once for all attempts
 		return onCommit(req.IfMatch != "", func() error {
 			view := e.catalog.View()
-			t, err := locateOffer(view, req.Offer)
+			t, err := locateOffer(view, req)
 			if err != nil {
 				return err
 			}
@@ -147,10 +147,36 @@ func (e *Engine) edited(t resource.Throughput, scope offerScope, req OfferReques
 		return changed, scope.limits().Valid(changed)
 	case req.MigrateToManual:
 		return t.ToManual(), nil
+	case req.Throughput != (ThroughputRequest{}):
+		return setThroughput(t, scope, req.Throughput)
 	case req.Redistribution != nil:
 		return e.redistributed(t, scope, *req.Redistribution)
 	}
 	return t.Replace(req.Body, scope.minimum(t), scope.limits())
+}
+
+// setThroughput returns a throughput with another value, and in its mode.
+func setThroughput(t resource.Throughput, scope offerScope, to ThroughputRequest) (resource.Throughput, error) {
+	given, err := scope.limits().NewThroughput(to.Manual, to.AutoscaleMax, to.Upgrade)
+	if err != nil {
+		return t, err
+	}
+	changed := t
+	if given.IsAutoscale() {
+		changed = t.ToAutoscale(scope.stored())
+		changed.Max = given.Max
+	} else {
+		changed = t.ToManual()
+		changed.Manual = given.Manual
+	}
+	changed.Highest = t.Highest
+	if sameFigures(t, changed) {
+		return t, nil
+	}
+	if len(t.Shares) > 0 {
+		return t, resource.DividedByHand()
+	}
+	return changed.AtLeast(scope.minimum(changed))
 }
 
 // bucketsRest is the time between two changes of throughput buckets.
@@ -163,8 +189,11 @@ func (e *Engine) mayChangeBuckets(t resource.Throughput) error {
 	return nil
 }
 
-func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
-	rid, err := resource.ParseRID(text)
+func locateOffer(view *catalog.View, req OfferRequest) (resource.Throughput, error) {
+	if req.Offer == "" && req.Owner != (Link{}) {
+		return ownOffer(view, req.Owner)
+	}
+	rid, err := resource.ParseRID(req.Offer)
 	if err != nil {
 		return resource.Throughput{}, status.NotFound()
 	}
@@ -173,6 +202,31 @@ func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
 		return resource.Throughput{}, status.NotFound()
 	}
 	return t, nil
+}
+
+// ownOffer finds the offer of a container or database. The error is 400 if it has none.
+func ownOffer(view *catalog.View, owner Link) (resource.Throughput, error) {
+	if owner.Container == "" {
+		d, ok := view.Database(owner.Database)
+		if !ok {
+			return resource.Throughput{}, status.NotFound()
+		}
+		if t, ok := view.Throughput(d.RID); ok {
+			return t, nil
+		}
+		return resource.Throughput{}, status.BadRequest("%s has no throughput that its containers share. It can get one only when it is created.", owner.Database)
+	}
+	c, ok := view.Container(owner.Database, owner.Container)
+	if !ok {
+		return resource.Throughput{}, status.NotFound()
+	}
+	if t, ok := view.Throughput(c.RID); ok {
+		return t, nil
+	}
+	if _, shared := view.Throughput(c.Database.RID); shared {
+		return resource.Throughput{}, status.BadRequest("%s.%s has no throughput of its own: it shares that of %s.", owner.Database, owner.Container, owner.Database)
+	}
+	return resource.Throughput{}, status.BadRequest("Throughput cannot be set: the account is serverless.")
 }
 
 // offerScope is the set of containers that an offer provides throughput for.

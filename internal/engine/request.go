@@ -192,6 +192,7 @@ type ContainerRequest struct {
 // OfferRequest is a request for a provisioned throughput.
 type OfferRequest struct {
 	Offer        string        // RID text
+	Owner        Link          // Replace only: of the container or database whose offer it is, if Offer is empty
 	Body         value.Value   // Replace only
 	IfMatch      resource.ETag // Replace only
 	IfNoneMatch  resource.ETag // Read only: answer status.CodeNotModified when it is current
@@ -202,6 +203,10 @@ type OfferRequest struct {
 	MigrateToAutoscale bool
 	MigrateToManual    bool
 	Redistribution     *Redistribution
+
+	// Throughput, if not zero, is the new value, whose mode may be another one: Replace
+	// only.
+	Throughput ThroughputRequest
 }
 
 // Resource is the answer to an operation on a definition. Result.ETag is the

@@ -2,8 +2,9 @@ package server
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/md5" // The name of a host is an MD5; it protects nothing.
-	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"math"
@@ -24,11 +25,11 @@ const doorCQL = "cql"
 
 // openCQL starts answering CQL clients on the listeners, until Close.
 func (s *Server) openCQL(listeners []net.Listener, registry *prometheus.Registry, certificates *tls.Config) {
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // It never fails.
+	secret := hmac.New(sha256.New, []byte(s.engine.PrimaryKey()))
+	secret.Write([]byte("decan pages of the cassandra api"))
 	config := certificates.Clone()
 	config.NextProtos = nil // The native protocol has no name.
-	processor := statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listeners[0].Addr()), Secret: secret, Now: s.config.Now, Logger: s.log})
+	processor := statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listeners[0].Addr()), Secret: secret.Sum(nil), Retry: s.cqlRetry(), Now: s.config.Now, Logger: s.log})
 	processor.Start()
 	s.onClose(func() error { processor.Close(); return nil })
 	door := cql.New(cql.Config{
@@ -75,6 +76,16 @@ func (s *Server) cqlPerAddress() int {
 		return n
 	}
 	return max(1, s.plan.cql*3/4)
+}
+
+// cqlRetryTime is how long the service tries a statement again.
+const cqlRetryTime = time.Minute
+
+func (s *Server) cqlRetry() time.Duration {
+	if s.config.Cassandra.Retries {
+		return cqlRetryTime
+	}
+	return 0
 }
 
 // cqlRelease returns the release of Cassandra that clients see.

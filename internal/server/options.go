@@ -111,6 +111,8 @@ type CassandraOptions struct {
 	On bool `name:"cql" default:"true" only:"serve" help:"Serve the Cassandra API; --cql=false opens no port for it."`
 
 	Release string `name:"cql-release" default:"4.1" enum:"4.1,3.11" help:"The release of Apache Cassandra as which the server presents itself: ${enum}. The service shows 3.11, without version 5 of the protocol and without DESCRIBE in the server."`
+
+	Retries bool `name:"cql-server-retries" help:"Try statements over the throughput again for up to a minute, and then let them time out, instead of answering them as overloaded. The service calls it server-side retry."`
 }
 
 // QueryOptions bound what queries use.

@@ -185,8 +185,8 @@ func (d *definer) createKeyspace(e *cql.CreateKeyspace) (Change, error) {
 // strategies are the replication strategies that a keyspace may name.
 var strategies = []string{"SimpleStrategy", "NetworkTopologyStrategy", "LocalStrategy", "EverywhereStrategy"}
 
-// set changes a keyspace by the options of a statement. Nothing else follows from them:
-// Decan replicates in its own way.
+// set changes a keyspace by the options of a statement. Nothing else follows from
+// replication and durable_writes: Decan replicates in its own way.
 func (k *Keyspace) set(props []cql.Property) error {
 	for _, p := range props {
 		switch p.Name {
@@ -221,9 +221,19 @@ func (k *Keyspace) set(props []cql.Property) error {
 			}
 			given["class"] = classes + strings.TrimPrefix(class, classes)
 			k.Replication = given
+		case "cosmosdb_provisioned_throughput", "cosmosdb_autoscale_max_throughput":
+			n, err := throughputOption(p)
+			if err != nil {
+				return err
+			}
+			if p.Name == "cosmosdb_provisioned_throughput" {
+				k.Throughput = n
+			} else {
+				k.Autoscale = n
+			}
 		}
 	}
-	return nil
+	return oneThroughput(k.Throughput, k.Autoscale)
 }
 
 func (d *definer) alterKeyspace(e *cql.AlterKeyspace) (Change, error) {

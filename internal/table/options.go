@@ -105,6 +105,9 @@ func (o Options) apply(props []cql.Property, alter bool) (Options, error) {
 	if !alter && !named["bloom_filter_fp_chance"] && strings.HasSuffix(o.Compaction["class"], "LeveledCompactionStrategy") {
 		o.BloomFilterFPChance = 0.1
 	}
+	if err := oneThroughput(o.Throughput, o.Autoscale); err != nil {
+		return o, err
+	}
 	return o, o.check()
 }
 
@@ -151,6 +154,14 @@ func (o *Options) set(p cql.Property) (err error) {
 		o.Autoscale, err = throughputOption(p)
 	}
 	return err
+}
+
+// oneThroughput refuses manual throughput together with autoscale.
+func oneThroughput(manual, autoscale int) error {
+	if manual != 0 && autoscale != 0 {
+		return config("cosmosdb_provisioned_throughput and cosmosdb_autoscale_max_throughput cannot be given together")
+	}
+	return nil
 }
 
 func throughputOption(p cql.Property) (int, error) {

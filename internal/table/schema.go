@@ -100,6 +100,10 @@ type Keyspace struct {
 	DurableWrites bool
 	Types         []*row.Type // the user-defined types, not frozen, by name
 	Tables        []*Table    // with the materialized views, by name
+
+	// Throughput in request units per second, given with CREATE or ALTER KEYSPACE, as in
+	// [Options].
+	Throughput, Autoscale int
 }
 
 // Table returns the table or view with a name, nil if there is none.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/row"
@@ -128,7 +129,7 @@ func (f failed) wordStatus(e *status.Error) *frame.Error {
 	case status.CodeTooManyRequests:
 		// The retry policies for the service divide the text at its commas.
 		return &frame.Error{Code: frame.CodeOverloaded, Message: fmt.Sprintf(
-			"Request rate is large: ActivityID=%s, RetryAfterMs=%d, Additional details='%s'", newTimeUUID(), max(1, e.RetryAfter.Milliseconds()), e.Message)}
+			"Request rate is large: ActivityID=%s, RetryAfterMs=%d, Additional details='%s'", newTimeUUID(), max(1, (e.RetryAfter+time.Millisecond-1).Milliseconds()), e.Message)}
 	case status.CodeUnavailable, status.CodeInsufficientStorage:
 		required := int32(replicasRead)
 		if f.write {

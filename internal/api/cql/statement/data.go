@@ -88,7 +88,7 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 		level = levelOf(at.Consistency)
 	}
 	var source table.Source
-	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level}
+	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level, patience: p.patience()}
 	if source = stored; stored.table == "" {
 		source = now.system.Rows(of)
 	}
@@ -128,6 +128,7 @@ type items struct {
 	table  resource.RID
 	level  resource.Consistency
 	spent  engine.ItemsResult
+	patience
 }
 
 // Key implements table.Source.
@@ -136,13 +137,15 @@ func (s *items) Key(ctx context.Context, key string, list []table.ItemSlice, vis
 	for i, one := range list {
 		slices[i] = partition.Slice{From: one.From, To: one.To, Reverse: one.Reverse}
 	}
-	r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
-		Table: s.table, Key: key, Slices: slices, Level: s.level,
-		Visit:   func(i *partition.Item) (bool, error) { return visit(i.Item, i.Body) },
-		Restart: func() {}, // A partition that has moved refuses before the first item.
+	return s.retry(ctx, func() error {
+		r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
+			Table: s.table, Key: key, Slices: slices, Level: s.level,
+			Visit:   func(i *partition.Item) (bool, error) { return visit(i.Item, i.Body) },
+			Restart: func() {}, // A partition that has moved, or has no throughput left, refuses before the first item.
+		})
+		s.spent.Add(r)
+		return err
 	})
-	s.spent.Add(r)
-	return err
 }
 
 // Tokens implements table.Source.
@@ -151,12 +154,18 @@ func (s *items) Tokens(ctx context.Context, least, greatest int64, after string,
 	if above := greatest + 1; above > greatest {
 		bounds.Max = partitionkey.TokenEPK(above)
 	}
-	r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
-		Table: s.table, Range: bounds, AfterKey: after, Level: s.level,
-		Visit: func(i *partition.Item) (bool, error) { return visit(i.Key, i.Item, i.Body) },
+	req := engine.ReadItemsRequest{Table: s.table, Range: bounds, AfterKey: after, Level: s.level}
+	req.Visit = func(i *partition.Item) (bool, error) {
+		if s.retries() {
+			req.After, req.AfterKey = append(req.After[:0], i.Position...), "" // A retry continues there.
+		}
+		return visit(i.Key, i.Item, i.Body)
+	}
+	return s.retry(ctx, func() error {
+		r, err := s.engine.ReadItems(ctx, s.caller, req)
+		s.spent.Add(r)
+		return err
 	})
-	s.spent.Add(r)
-	return err
 }
 
 // Batch implements cql.Processor.

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -50,6 +51,11 @@ func (p *Processor) define(ctx context.Context, session *door.Session, s cql.Sta
 	if err := later(s); err != nil {
 		return nil, err
 	}
+	s, err := withThroughput(s, r.Payload)
+	if err != nil {
+		return nil, err
+	}
+	wait := p.patience()
 	for attempt := 1; ; attempt++ {
 		now, err := p.schema()
 		if err != nil {
@@ -62,7 +68,11 @@ func (p *Processor) define(ctx context.Context, session *door.Session, s cql.Sta
 		if c.Kind == table.Unchanged {
 			return &door.Result{}, nil
 		}
-		res, err := p.commit(ctx, session, now, &c)
+		var res engine.Resource
+		err = wait.retry(ctx, func() error {
+			res, err = p.commit(ctx, session, now, &c)
+			return err
+		})
 		switch status.CodeOf(err) {
 		case status.CodeConflict, status.CodePreconditionFailed, status.CodeNotFound:
 			if attempt < attemptsMax {
@@ -96,8 +106,14 @@ func (p *Processor) commit(ctx context.Context, session *door.Session, now *sche
 		if k == nil {
 			return e.DropKeyspace(ctx, caller, req)
 		}
+		asked := throughputOf(k.Throughput, k.Autoscale)
 		if req.Definition = k.Definition(); c.Kind == table.Created && c.Target == frame.TargetKeyspace {
-			return e.CreateKeyspace(ctx, caller, req)
+			req.Throughput = asked
+			res, err := e.CreateKeyspace(ctx, caller, req)
+			return res, aboutThroughput(asked, err)
+		}
+		if done, res, err := p.changeThroughput(ctx, session, engine.Link{Database: c.Keyspace}, asked, bytes.Equal(req.Definition, now.keys[c.Keyspace].Definition)); done {
+			return res, err
 		}
 		return e.ReplaceKeyspace(ctx, caller, req)
 	}
@@ -107,23 +123,20 @@ func (p *Processor) commit(ctx context.Context, session *door.Session, now *sche
 		return e.DropTable(ctx, caller, req)
 	}
 	req.Definition = t.Definition()
-	o := t.Options
+	asked := throughputOf(t.Options.Throughput, t.Options.Autoscale)
 	if c.Kind != table.Created {
-		if o.Throughput != 0 || o.Autoscale != 0 {
-			return engine.Resource{}, &table.Error{Text: "The throughput of a table cannot be changed with ALTER TABLE yet."}
+		same := bytes.Equal(req.Definition, now.byTable[[2]string{c.Keyspace, c.Name}].Definition)
+		if done, res, err := p.changeThroughput(ctx, session, engine.Link{Database: c.Keyspace, Container: c.Name}, asked, same); done {
+			return res, err
 		}
 		return e.ReplaceTable(ctx, caller, req)
 	}
 	for _, column := range t.Partition {
 		req.Columns = append(req.Columns, column.Name)
 	}
-	if o.Throughput != 0 {
-		req.Throughput.Manual = &o.Throughput
-	}
-	if o.Autoscale != 0 {
-		req.Throughput.AutoscaleMax = &o.Autoscale
-	}
-	return e.CreateTable(ctx, caller, req)
+	req.Throughput = asked
+	res, err := e.CreateTable(ctx, caller, req)
+	return res, aboutThroughput(asked, err)
 }
 
 // prepareTruncate checks the table of TRUNCATE.

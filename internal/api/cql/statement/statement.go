@@ -43,6 +43,10 @@ type Config struct {
 	// Secret signs paging states. Pages of a statement end when it changes.
 	Secret []byte
 
+	// Retry is how long a statement is tried again while it is over the throughput of a
+	// partition or of definitions, before it times out. 0 answers it as overloaded.
+	Retry time.Duration
+
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil discards the log
 }

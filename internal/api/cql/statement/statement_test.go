@@ -147,8 +147,27 @@ func literals(rows *door.Rows) string {
 	return out.String()
 }
 
+// offers prints the throughput of keyspaces and tables, with the number of partitions.
+func (w *world) offers() string {
+	var out strings.Builder
+	view := w.catalog.View()
+	for _, d := range view.Databases() {
+		if t, ok := view.Throughput(d.RID); ok {
+			fmt.Fprintf(&out, "%s: manual %d, autoscale %d\n", d.ID, t.Manual, t.Max)
+		}
+		for _, c := range view.Containers(d.RID) {
+			if t, ok := view.Throughput(c.RID); ok {
+				fmt.Fprintf(&out, "%s.%s: manual %d, autoscale %d, %d partitions\n", d.ID, c.ID, t.Manual, t.Max, c.Ranges.Len())
+			} else {
+				fmt.Fprintf(&out, "%s.%s: shared, %d partitions\n", d.ID, c.ID, c.Ranges.Len())
+			}
+		}
+	}
+	return out.String()
+}
+
 // TestStories runs statements of testdata: each line ends a statement with a semicolon.
-// "use" sets the keyspace, "clock" lets seconds pass.
+// "use" sets the keyspace, "clock" lets seconds pass, "offers" prints the throughput.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -159,6 +178,8 @@ func TestStories(t *testing.T) {
 			case "use":
 				keyspace = strings.TrimSpace(d.Input)
 				return ""
+			case "offers":
+				return w.offers()
 			case "clock":
 				var seconds int
 				d.ScanArgs(t, "seconds", &seconds)

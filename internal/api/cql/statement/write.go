@@ -66,13 +66,33 @@ func (p *Processor) carryOut(ctx context.Context, w *writing) (engine.ItemsResul
 	case len(w.changes) > 1:
 		kind = frame.WriteUnloggedBatch
 	}
-	spent, errs := p.config.Engine.WriteAllItems(ctx, w.session.Caller, w.requests())
-	for _, err := range errs {
-		if err != nil {
-			return spent, &door.WriteError{Type: kind, Err: err}
-		}
+	spent, err := p.writeAll(ctx, w)
+	if err != nil {
+		return spent, &door.WriteError{Type: kind, Err: err}
 	}
 	return spent, nil
+}
+
+// writeAll makes changes that do not depend on each other. It returns one of their
+// errors.
+func (p *Processor) writeAll(ctx context.Context, w *writing) (spent engine.ItemsResult, err error) {
+	left := w.requests()
+	return spent, p.patience().retry(ctx, func() error {
+		done, errs := p.config.Engine.WriteAllItems(ctx, w.session.Caller, left)
+		spent.Add(done)
+		var refused []engine.WriteItemsRequest
+		var over error
+		for i, err := range errs {
+			switch {
+			case status.CodeOf(err) == status.CodeTooManyRequests:
+				refused, over = append(refused, left[i]), err
+			case err != nil:
+				return err
+			}
+		}
+		left = refused
+		return over
+	})
 }
 
 func (w *writing) requests() []engine.WriteItemsRequest {
@@ -103,7 +123,7 @@ func (p *Processor) record(ctx context.Context, w *writing) (record []byte, read
 	record = binary.AppendUvarint([]byte{recordVersion}, uint64(len(w.changes)))
 	for _, c := range w.changes {
 		rid := w.schema.ridOf(c.Table)
-		source := &items{engine: p.config.Engine, caller: w.session.Caller, table: rid, level: resource.Eventual}
+		source := &items{engine: p.config.Engine, caller: w.session.Caller, table: rid, level: resource.Eventual, patience: p.patience()}
 		if err := c.Settle(ctx, source, p.sequence); err != nil {
 			return nil, read, err
 		}
