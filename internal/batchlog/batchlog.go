@@ -121,8 +121,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// patience is how long a batch waits for throughput after it was recorded.
-const patience = 2 * time.Second
+// throughputWait is how long a batch waits for throughput after it was recorded.
+const throughputWait = 2 * time.Second
 
 // Write makes the changes of a batch, each with the rights of the caller, and returns when
 // all are durable. record is what Config.Decode needs to make them again. The error is an
@@ -207,7 +207,7 @@ func (l *Log) apply(ctx context.Context, caller auth.Caller, writes []engine.Wri
 	if err := l.cfg.step(stepWrite); err != nil {
 		return total, err
 	}
-	for until := time.Now().Add(patience); ; {
+	for until := time.Now().Add(throughputWait); ; {
 		result, errs := l.cfg.Engine.WriteAllItems(ctx, caller, writes)
 		total.Add(result)
 		var refused []engine.WriteItemsRequest

@@ -7,13 +7,15 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/decandb/decan/internal/api/cql/frame"
 )
 
 // TestMetricsAreListed compares the metrics of a server that has served requests
 // with the list in docs/operating.md, in both directions.
 func TestMetricsAreListed(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	s := start(t, cassandra(Config{}))
 	if r := call(t, s, "POST", "dbs", `{"id":"d"}`); r.Status != 201 {
 		t.Fatalf("got %d %s", r.Status, r.Body)
 	}
@@ -24,6 +26,8 @@ func TestMetricsAreListed(t *testing.T) {
 	if r := call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"1","pk":"a"}`, "x-ms-documentdb-partitionkey", `["a"]`); r.Status != 201 {
 		t.Fatalf("got %d %s", r.Status, r.Body)
 	}
+	// Metrics by kind exist once there was one of that kind.
+	failsCQL(t, cqlClient(t, s, s.Key()), "SELECT", frame.CodeSyntax, "no viable alternative")
 	resp, err := http.Get(s.AdminEndpoint() + "metrics")
 	if err != nil {
 		t.Fatal(err)

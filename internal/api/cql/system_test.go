@@ -111,7 +111,7 @@ func TestStatementOf(t *testing.T) {
 		{"INSERT INTO ks.t (v, k) VALUES (?, ?)", Modify, "MODIFY", []uint16{1}, 2, 0},
 		{"UPDATE ks.t SET v = ? WHERE k = 1 IF v = ?", Modify, "MODIFY", nil, 2, 0},
 		{"DELETE FROM ks.t WHERE k = ?", Modify, "MODIFY", []uint16{0}, 1, 0},
-		{"BEGIN BATCH INSERT INTO ks.t (k) VALUES (?); DELETE FROM ks.t WHERE k = ?; APPLY BATCH", Write, "MODIFY", nil, 2, 0},
+		{"BEGIN BATCH INSERT INTO ks.t (k) VALUES (?); DELETE FROM ks.t WHERE k = ?; APPLY BATCH", Write, "MODIFY", []uint16{1}, 2, 0},
 	} {
 		parsed, err := syntax.Parse(c.text)
 		if err != nil {

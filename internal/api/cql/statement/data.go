@@ -88,7 +88,7 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 		level = levelOf(at.Consistency)
 	}
 	var source table.Source
-	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level, patience: p.patience()}
+	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level, retries: p.retries()}
 	if source = stored; stored.table == "" {
 		source = now.system.Rows(of)
 	}
@@ -128,7 +128,7 @@ type items struct {
 	table  resource.RID
 	level  resource.Consistency
 	spent  engine.ItemsResult
-	patience
+	retries
 }
 
 // Key implements table.Source.
@@ -156,7 +156,7 @@ func (s *items) Tokens(ctx context.Context, least, greatest int64, after string,
 	}
 	req := engine.ReadItemsRequest{Table: s.table, Range: bounds, AfterKey: after, Level: s.level}
 	req.Visit = func(i *partition.Item) (bool, error) {
-		if s.retries() {
+		if !s.until.IsZero() {
 			req.After, req.AfterKey = append(req.After[:0], i.Position...), "" // A retry continues there.
 		}
 		return visit(i.Key, i.Item, i.Body)

@@ -55,7 +55,7 @@ func (p *Processor) define(ctx context.Context, session *door.Session, s cql.Sta
 	if err != nil {
 		return nil, err
 	}
-	wait := p.patience()
+	wait := p.retries()
 	for attempt := 1; ; attempt++ {
 		now, err := p.schema()
 		if err != nil {

@@ -28,7 +28,6 @@ type drawnTable struct {
 	name    string
 	columns []drawnColumn
 	counter bool
-	options string
 }
 
 type drawnColumn struct {

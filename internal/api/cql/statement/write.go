@@ -77,7 +77,7 @@ func (p *Processor) carryOut(ctx context.Context, w *writing) (engine.ItemsResul
 // errors.
 func (p *Processor) writeAll(ctx context.Context, w *writing) (spent engine.ItemsResult, err error) {
 	left := w.requests()
-	return spent, p.patience().retry(ctx, func() error {
+	return spent, p.retries().retry(ctx, func() error {
 		done, errs := p.config.Engine.WriteAllItems(ctx, w.session.Caller, left)
 		spent.Add(done)
 		var refused []engine.WriteItemsRequest
@@ -123,7 +123,7 @@ func (p *Processor) record(ctx context.Context, w *writing) (record []byte, read
 	record = binary.AppendUvarint([]byte{recordVersion}, uint64(len(w.changes)))
 	for _, c := range w.changes {
 		rid := w.schema.ridOf(c.Table)
-		source := &items{engine: p.config.Engine, caller: w.session.Caller, table: rid, level: resource.Eventual, patience: p.patience()}
+		source := &items{engine: p.config.Engine, caller: w.session.Caller, table: rid, level: resource.Eventual, retries: p.retries()}
 		if err := c.Settle(ctx, source, p.sequence); err != nil {
 			return nil, read, err
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// TestPatience: what is over its throughput is tried again when that is useful, until a
+// TestRetries: what is over its throughput is tried again when that is useful, until a
 // minute is over, or the client is gone.
-func TestPatience(t *testing.T) {
+func TestRetries(t *testing.T) {
 	t.Parallel()
 	over := status.TooManyRequests(status.SubRequestRateTooLarge, 700*time.Millisecond, "over")
 	for name, c := range map[string]struct {
@@ -32,7 +32,7 @@ func TestPatience(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &Processor{config: Config{Retry: c.retry}}
 				began, calls := time.Now(), 0
-				err := p.patience().retry(t.Context(), func() error {
+				err := p.retries().retry(t.Context(), func() error {
 					if calls++; calls <= c.fails {
 						return over
 					}
@@ -48,11 +48,11 @@ func TestPatience(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		p := &Processor{config: Config{Retry: time.Minute}}
-		if err := p.patience().retry(ctx, func() error { return over }); !errors.Is(err, context.DeadlineExceeded) {
+		if err := p.retries().retry(ctx, func() error { return over }); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the client is gone: %v", err)
 		}
 		other := errors.New("another error")
-		if err := p.patience().retry(t.Context(), func() error { return other }); err != other {
+		if err := p.retries().retry(t.Context(), func() error { return other }); !errors.Is(err, other) {
 			t.Errorf("%v", err)
 		}
 	})
