@@ -24,6 +24,7 @@ type analysis struct {
 	missing     string                 // "" when everything is executable
 	joins       int                    // JOINs so far, those of subqueries included
 	udfs        int                    // calls of user-defined functions so far
+	iterations  int                    // inputs with IN so far, those of subqueries included
 	whole       sql.Span               // of the query
 	clause      clause                 // of the innermost query
 	in          frame                  // the innermost query
@@ -144,7 +145,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if s.set {
 		s.addSet(a.newSet())
 	}
-	in, place, before := a.in, a.at, a.clause
+	in, place, before, iterations := a.in, a.at, a.clause, a.iterations
 	a.in, a.at, a.clause = frame{q, s}, at, clauseFrom
 	defer func() { a.in, a.at, a.clause = in, place, before }()
 	if q.Top != nil && q.Offset != nil {
@@ -192,15 +193,12 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 		a.leak(q.From.Inputs, s)
 	}
 	a.many[q] = s.set
-	a.several[q] = s.set && (!correct || !isGrouped(q) || len(q.GroupBy) > 0 || at == source && hasIn(q.From))
+	// The planner does not know that aggregates in place of the container are one row if
+	// there is an IN anywhere in the query.
+	iterates := at == source && a.iterations > iterations
+	a.several[q] = s.set && (!correct || !isGrouped(q) || len(q.GroupBy) > 0 || iterates)
 	a.counts(q, at, correct || !set || !grouped)
 	return s
-}
-
-// hasIn reports whether an input iterates. The planner does not know that aggregates of
-// such rows, in place of the container, are one row.
-func hasIn(from *sql.From) bool {
-	return from != nil && slices.ContainsFunc(from.Inputs, func(in sql.Input) bool { return in.In })
 }
 
 // leak makes names of a query known to the outer one, as the planner does for queries
@@ -255,6 +253,9 @@ func (a *analysis) ungrouped(check func()) {
 func (a *analysis) input(q *sql.Select, i int, at position) {
 	in, s := &q.From.Inputs[i], a.in.s
 	first := i == 0 && at < inside
+	if in.In {
+		a.iterations++
+	}
 	if i > 0 {
 		if a.joins++; a.joins == joinsMax+1 {
 			a.exceeded("SC3002", "joins", joinsMax)
