@@ -1,7 +1,6 @@
 package nosql
 
 import (
-	"net"
 	"net/http"
 	"strings"
 
@@ -38,7 +37,7 @@ func (h *handler) appendAdvertised(out []byte, r *request) []byte {
 		return append(out, h.endpoint...)
 	}
 	scheme := "http"
-	if r.http.TLS != nil {
+	if r.secure {
 		scheme = "https"
 	}
 	if h.switches.TrustForwardedProto {
@@ -49,18 +48,7 @@ func (h *handler) appendAdvertised(out []byte, r *request) []byte {
 		}
 	}
 	out = append(append(out, scheme...), "://"...)
-	return append(append(out, hostOf(r.http)...), '/')
-}
-
-// hostOf returns the host that a request was sent to, if Config.Admit allowed it,
-// and without a Host header the address of the connection.
-func hostOf(hr *http.Request) string {
-	if hr.Host == "" {
-		if address, ok := hr.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-			return address.String()
-		}
-	}
-	return hr.Host
+	return append(append(out, r.host...), '/')
 }
 
 func (h *handler) accountDocument(endpoint string) value.Value {

@@ -35,7 +35,7 @@ func (o operation) changes() bool { return !reads[o] }
 func (h *handler) record(r *request, begun time.Time, status int) audit.Record {
 	kind, name := audit.Name(r.caller)
 	return audit.Record{
-		Time: begun.UTC(), Address: r.http.RemoteAddr,
+		Time: begun.UTC(), Address: r.remote,
 		Caller: kind, Name: name,
 		Operation: r.operation.String(), Resource: r.target.audited(),
 		Status: status, SubStatus: int(r.sub), ActivityID: r.activity, Charge: r.result.Charge,

@@ -10,44 +10,53 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/status"
 )
 
-// ServeHTTP processes one request: it parses the target, authenticates, routes,
-// calls the handler, writes the answer and counts.
-func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
-	begun := h.now()
+// begin returns a request for a message that a door is about to fill in. The door
+// calls end after it has written the answer.
+func (h *handler) begin(begun time.Time) *request {
 	r := h.requests.Get().(*request)
-	r.begin(hr, h.memory)
-	r.pages, r.begun = &h.pages, begun
-	defer func() { // Also if net/http is to end the connection.
-		r.end()
-		h.requests.Put(r)
-	}()
-	r.activity = activityID(r.header(headerGivenActivityID))
+	r.memory, r.pages, r.begun = h.memory, &h.pages, begun
+	return r
+}
 
-	answer, err := h.serve(r)
+// end returns the request to the pool.
+func (h *handler) end(r *request) {
+	r.end()
+	h.requests.Put(r)
+}
+
+// respond returns the answer to a request: to serve it, or to refuse it if the door
+// found a fault in it.
+func (h *handler) respond(r *request, fault error) *response {
+	answer, err := (*response)(nil), fault
+	if err == nil {
+		answer, err = h.serve(r)
+	}
 	if err == nil && !r.takeAnswer(len(answer.body)) {
 		err = r.memory.Refusal()
 	}
 	if err != nil {
 		answer = h.failure(r, err)
 	}
-	if r.unread {
-		h.refuse(hw, r, answer)
-	} else {
-		h.write(hw, r, answer)
-	}
-	h.metrics.observe(r, answer.status, h.now().Sub(begun))
+	return answer
+}
+
+// count adds an answered request to the metrics and to the audit log.
+func (h *handler) count(r *request, answer *response) {
+	h.metrics.observe(r, answer.status, h.now().Sub(r.begun))
 	if h.watch.Wants(r.operation.changes(), answer.status) {
-		h.watch.Write(h.record(r, begun, answer.status))
+		h.watch.Write(h.record(r, r.begun, answer.status))
 	}
 }
 
-// serve returns the answer. A handler that panics fails only its own request.
+// serve authenticates, routes and calls the handler. A handler that panics fails only
+// its own request.
 func (h *handler) serve(r *request) (answer *response, err error) {
 	defer func() {
 		fault := recover()
@@ -60,30 +69,26 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 		answer, err = nil, fmt.Errorf("serve %s: panic: %v\n%s", r.operation, fault, debug.Stack())
 	}()
 
-	if h.admit != nil {
-		if err := h.admit(r.http); err != nil {
-			r.last = true
-			return nil, err
-		}
-	}
-	if r.http.Method == http.MethodOptions {
+	if r.method == http.MethodOptions {
 		return nil, status.Forbidden(0, "Requests from pages of other origins (CORS) are not enabled.")
 	}
-	if err := r.target.parse(r.uri()); err != nil {
-		return nil, err
+	if r.uri != "" {
+		if err := r.target.parse(r.uri); err != nil {
+			return nil, err
+		}
 	}
 	if wantsPage(r) {
 		return h.welcome(r), nil
 	}
 	who := credentials(r)
 	if r.caller, err = h.engine.Verify(who); err != nil {
-		h.watch.Refused(auth.Refusal(who, err), r.http.RemoteAddr)
+		h.watch.Refused(auth.Refusal(who, err), r.remote)
 		return nil, err
 	}
 	if err := h.watch.Ready(); err != nil {
 		return nil, err
 	}
-	found, err := route(&r.target, r.http.Method)
+	found, err := route(&r.target, r.method)
 	r.operation = found.operation
 	if err != nil {
 		return nil, err
@@ -143,7 +148,7 @@ func hasPercentEscape(text string) bool {
 // credentials collects the parts of the request that the signature covers.
 func credentials(r *request) auth.Credentials {
 	c := auth.Credentials{
-		Method:        r.http.Method,
+		Method:        r.method,
 		Authorization: r.header(headerAuthorization),
 		Date:          r.header(headerDate),
 		HTTPDate:      r.header(headerHTTPDate),

@@ -155,7 +155,7 @@ func TestErrors(t *testing.T) {
 			h := bare()
 			h.logger = textLogger(&log)
 			r := &request{activity: "11111111-2222-4333-8444-555555555555"}
-			r.begin(httptest.NewRequest("GET", "/", nil), nil)
+			r.fill(httptest.NewRequest("GET", "/", nil))
 			r.result = engine.Result{Charge: 1.5, Session: "0:-1#7", ETag: `"e"`}
 			recorder := httptest.NewRecorder()
 			h.write(recorder, r, h.failure(r, c.err))
@@ -198,7 +198,7 @@ func TestErrors(t *testing.T) {
 func TestAbsentIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	r := &request{activity: "x"}
-	r.begin(httptest.NewRequest("GET", "/", nil), nil)
+	r.fill(httptest.NewRequest("GET", "/", nil))
 	recorder := httptest.NewRecorder()
 	bare().write(recorder, r, r.feed("Documents", &engine.Feed{}))
 	for name, values := range recorder.Header() {
@@ -227,7 +227,7 @@ func TestPartitionHeaders(t *testing.T) {
 		{[]resource.PartitionID{3, 14, 0}, "3,14,0", ""},
 	} {
 		r := &request{result: engine.Result{Partitions: c.ids, LSN: 12}}
-		r.begin(httptest.NewRequest("GET", "/", nil), nil)
+		r.fill(httptest.NewRequest("GET", "/", nil))
 		recorder := httptest.NewRecorder()
 		bare().write(recorder, r, r.answer(200, nil))
 		header := recorder.Header()
@@ -242,9 +242,9 @@ func TestPoolForgets(t *testing.T) {
 	t.Parallel()
 	r := &request{activity: "x", operation: opDocumentRead, body: make([]byte, 3, 8), out: make([]byte, bufferKept+1)}
 	r.result.Session = "s"
-	r.begin(httptest.NewRequest("GET", "/dbs", nil), nil)
+	r.fill(httptest.NewRequest("GET", "/dbs", nil))
 	r.end()
-	if r.http != nil || r.ctx != nil || r.activity != "" || r.operation != 0 || r.result.Session != "" || len(r.body) != 0 || cap(r.body) != 8 || r.out != nil {
+	if r.base != nil || r.headers != nil || r.ctx != nil || r.activity != "" || r.operation != 0 || r.result.Session != "" || len(r.body) != 0 || cap(r.body) != 8 || r.out != nil {
 		t.Errorf("left over: %+v", r)
 	}
 }
@@ -287,8 +287,9 @@ func TestAdvertised(t *testing.T) {
 		h := bare()
 		h.endpoint, h.switches.TrustForwardedProto = c.endpoint, c.trust
 		r := new(request)
-		r.begin(httptest.NewRequest("GET", c.target, nil), nil)
-		r.http.Header.Set(headerForwardedProto, c.forwarded)
+		hr := httptest.NewRequest("GET", c.target, nil)
+		hr.Header.Set(headerForwardedProto, c.forwarded)
+		r.fill(hr)
 		if got := h.advertised(r); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}

@@ -168,7 +168,7 @@ func (r *request) parse(body []byte) (value.Value, error) {
 	case r.memory.parsers <- struct{}{}:
 		defer func() { <-r.memory.parsers }()
 		return value.Parse(body)
-	case <-r.http.Context().Done():
+	case <-r.base.Done():
 		return value.Value{}, status.New(status.CodeRequestTimeout, 0, "The body was not read in time.")
 	}
 }

@@ -2,9 +2,9 @@
 // Cosmos DB for NoSQL.
 //
 // Package server mounts the handler that [New] returns on the data plane's port.
-// A handler decodes a request, calls the engine and encodes the result; the one
-// adapter around all of them, in handler.go, authenticates, writes status,
-// headers and body, and turns errors into answers. Read [Config] first, then
+// A handler decodes a request, calls the engine and encodes the result. Around all of
+// them, handler.go authenticates, routes and turns errors into answers; http.go reads
+// the requests of net/http and writes status, headers and body. Read [Config] first, then
 // router.go, the table of everything this door supports, and headers.go, the list
 // of every header.
 //

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,8 +21,8 @@ import (
 // request is one request in the door. The adapter takes it from a pool and
 // returns it after the answer is written, so a handler keeps nothing of it.
 type request struct {
-	http      *http.Request
-	ctx       context.Context
+	message
+	ctx       context.Context // base, or base with the time limit of the request
 	target    target
 	caller    auth.Caller
 	activity  string // the client's if it sent a GUID, otherwise a new one
@@ -60,13 +59,6 @@ const (
 	// of its own.
 	pageKept = 256 << 10
 )
-
-// begin prepares a pooled request for hr.
-func (r *request) begin(hr *http.Request, memory *Memory) {
-	r.http = hr
-	r.ctx = hr.Context()
-	r.memory = memory
-}
 
 // end releases the memory of the request, clears its references and keeps small
 // buffers for the next request.
@@ -108,7 +100,7 @@ func (r *request) release() {
 // limitTime ends the request's context after timeout.
 func (r *request) limitTime(timeout time.Duration) {
 	r.timeout = timeout
-	r.ctx, r.cancel = context.WithTimeout(r.http.Context(), timeout)
+	r.ctx, r.cancel = context.WithTimeout(r.base, timeout)
 }
 
 // received restarts the request's time limit if reading its body took a part of
@@ -123,22 +115,8 @@ func (r *request) received() {
 	}
 }
 
-// uri returns the raw target of the request.
-func (r *request) uri() string {
-	if r.http.RequestURI != "" {
-		return r.http.RequestURI
-	}
-	return r.http.URL.RequestURI() // The request came from no connection.
-}
-
-// header returns the first value of the header, whose name is in canonical
-// form, or "".
-func (r *request) header(name string) string {
-	if values := r.http.Header[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
+// header returns the value of the header, whose name is in canonical form, or "".
+func (r *request) header(name string) string { return r.headers.get(name) }
 
 // flag reports whether a boolean header is true, in any case.
 func (r *request) flag(name string) bool {
@@ -163,11 +141,14 @@ func (r *request) readBody(limit int) ([]byte, error) {
 	if encoding := r.header(headerContentEncoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, status.Unsupported("Content-Encoding " + encoding)
 	}
-	source := r.http.Body
+	if r.payload != nil {
+		return r.readPayload(limit)
+	}
+	source := r.source
 	if source == nil {
 		return nil, nil
 	}
-	announced := r.http.ContentLength
+	announced := r.length
 	if announced > int64(limit) {
 		return nil, tooLarge(r, limit)
 	}
@@ -205,6 +186,17 @@ func (r *request) readBody(limit int) ([]byte, error) {
 	}
 }
 
+// readPayload is readBody for a door that has read the body.
+func (r *request) readPayload(limit int) ([]byte, error) {
+	if len(r.payload) > limit {
+		return nil, tooLarge(r, limit)
+	}
+	if !r.takeBody(len(r.payload)) {
+		return nil, r.memory.Refusal()
+	}
+	return r.payload, nil
+}
+
 // nextSize returns the next size of the buffer of a body that has filled the last
 // one: four times as large, but at most one byte more than what may still arrive.
 // That byte detects the end.
@@ -215,12 +207,6 @@ func nextSize(size int, announced int64, limit int) int {
 	}
 	return min(max(4*size, countedMin), max(most, size)+1)
 }
-
-// drainedMax is how many bytes of a refused body are read and dropped after the
-// answer. Clients that send the whole body before they read an answer receive it
-// only so; .NET takes the reset of the connection for a fault of the network and
-// repeats the request for minutes. The server limits the time.
-const drainedMax = 1 << 30
 
 // tooLarge refuses a body of more than limit bytes.
 func tooLarge(r *request, limit int) error {
@@ -458,7 +444,7 @@ func (r *request) page(link engine.Link) (engine.QueryRequest, error) {
 // page.
 func (r *request) scope() (engine.QueryRequest, error) {
 	if !r.memory.Fits(countedMin) {
-		r.unread = r.http.ContentLength != 0
+		r.unread = r.source != nil && r.length != 0
 		return engine.QueryRequest{}, r.memory.Refusal() // Before building a page that would be dropped.
 	}
 	req, err := r.page(r.container())
@@ -492,11 +478,9 @@ func (r *request) minimal() bool {
 	if strings.EqualFold(r.header(headerContentOnWrite), "false") {
 		return true
 	}
-	for _, prefer := range r.http.Header[headerPrefer] {
-		for preference := range strings.SplitSeq(prefer, ",") {
-			if strings.EqualFold(strings.TrimSpace(preference), "return=minimal") {
-				return true
-			}
+	for preference := range strings.SplitSeq(r.header(headerPrefer), ",") {
+		if strings.EqualFold(strings.TrimSpace(preference), "return=minimal") {
+			return true
 		}
 	}
 	return false

@@ -25,7 +25,7 @@ func with(headers ...string) *request {
 		hr.Header.Add(headers[i], headers[i+1])
 	}
 	r := new(request)
-	r.begin(hr, nil)
+	r.fill(hr)
 	return r
 }
 
@@ -37,10 +37,10 @@ func TestBodyLimit(t *testing.T) {
 	for _, size := range []int{0, 1, limit - 1, limit, limit + 1, 3 * limit} {
 		for _, announced := range []bool{true, false} {
 			r := with()
-			r.http.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", size)))
-			r.http.ContentLength = -1
+			r.source = strings.NewReader(strings.Repeat("x", size))
+			r.length = -1
 			if announced {
-				r.http.ContentLength = int64(size)
+				r.length = int64(size)
 			}
 			body, err := r.readBody(limit)
 			switch {
@@ -58,16 +58,16 @@ func TestBodyLimit(t *testing.T) {
 func TestBodyBroken(t *testing.T) {
 	t.Parallel()
 	r := with()
-	r.http.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+	r.source = iotest.ErrReader(io.ErrUnexpectedEOF)
 	if _, err := r.readBody(10); status.CodeOf(err) != status.CodeBadRequest {
 		t.Errorf("error %v, want 400", err)
 	}
-	r.http.Body = io.NopCloser(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("abc"))))
+	r.source = iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("abc")))
 	if _, err := r.readBody(10); status.CodeOf(err) != status.CodeBadRequest && status.CodeOf(err) != status.CodeRequestTimeout {
 		t.Errorf("error %v, want 400 or 408", err)
 	}
 	r = with("Content-Encoding", "gzip")
-	r.http.Body = io.NopCloser(strings.NewReader("x"))
+	r.source = strings.NewReader("x")
 	if _, err := r.readBody(10); status.CodeOf(err) != status.CodeBadRequest || !strings.Contains(err.Error(), "gzip") {
 		t.Errorf("error %v, want 400 that names gzip", err)
 	}
@@ -93,8 +93,8 @@ func TestReadObject(t *testing.T) {
 		{"{\"a\":\"\xff\"}", false},
 	} {
 		r := with()
-		r.http.Body = io.NopCloser(strings.NewReader(c.body))
-		r.http.ContentLength = int64(len(c.body))
+		r.source = strings.NewReader(c.body)
+		r.length = int64(len(c.body))
 		_, size, err := r.readObject(1 << 20)
 		switch {
 		case c.good && (err != nil || size != len(c.body)):
@@ -299,7 +299,7 @@ func FuzzHeaders(f *testing.F) {
 		for _, name := range []string{headerEndEPK, headerOfferAutopilot, headerGivenActivityID} {
 			hr.Header[name] = []string{second}
 		}
-		r := &request{http: hr}
+		r := &request{message: message{headers: httpHeaders(hr.Header)}}
 		check := func(err error) {
 			if err != nil && status.CodeOf(err) != status.CodeBadRequest {
 				t.Fatalf("%q, %q: %v is not a 400", first, second, err)
@@ -353,8 +353,8 @@ func TestBodyGrows(t *testing.T) {
 			}
 			r := with()
 			r.memory = NewMemory(0, nil)
-			r.http.ContentLength = announced
-			r.http.Body = io.NopCloser(&fewBytes{left: arrives})
+			r.length = announced
+			r.source = &fewBytes{left: arrives}
 			if _, err := r.readBody(limit); status.CodeOf(err) != status.CodeBadRequest {
 				t.Fatalf("%d announced, %d arrive: %v", announced, arrives, err)
 			}
@@ -387,7 +387,7 @@ func TestTimeBeginsAfterTheBody(t *testing.T) {
 			}
 			in.Close()
 		}()
-		r.http.Body, r.http.ContentLength = body, -1
+		r.source, r.length = body, -1
 		if got, err := r.readBody(100); len(got) != 10 || err != nil {
 			t.Fatalf("%q %v", got, err)
 		}

@@ -13,7 +13,7 @@ import (
 
 // wantsPage reports whether a request for the account comes from a browser.
 func wantsPage(r *request) bool {
-	return r.target.count == 0 && r.http.Method == http.MethodGet && r.header(headerAuthorization) == "" &&
+	return r.target.count == 0 && r.method == http.MethodGet && r.header(headerAuthorization) == "" &&
 		strings.Contains(r.header(headerAccept), "text/html")
 }
 
