@@ -53,12 +53,13 @@ internal/batchlog: partitionkey resource status auth row partition engine
 internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog api/cql api/cql/frame
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
+internal/api/nosql/rntbd: audit
 internal/audit: auth status
-internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/binaryjson api/nosql/hybridrow
+internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/binaryjson api/nosql/hybridrow api/nosql/rntbd
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
 internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
-internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/nosql api/admin api/cql api/cql/statement
+internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement
 resolver: partitionkey
 resolver/azcosmos: value partitionkey resolver query/sql
 .: server
@@ -85,7 +86,7 @@ var libraries = map[string][]string{
 	"modernc.org/quickjs":                   {"internal/script"},
 	"github.com/klauspost/compress":         {"internal/api/cql/frame"},
 	"github.com/pierrec/lz4/v4":             {"internal/api/cql/frame"},
-	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/cql", "internal/api/nosql", "internal/api/admin", "internal/server"},
+	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/cql", "internal/api/nosql", "internal/api/nosql/rntbd", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":     nil,
 	"github.com/google/go-cmp":              nil,
