@@ -40,7 +40,7 @@ internal/script: value status
 internal/patch: value status query/sql
 internal/storage: status pacing
 internal/replication: resource status
-internal/partition/layout: value partitionkey resource status index query storage
+internal/partition/layout: value partitionkey resource status index row query storage
 internal/partition/scan: value partitionkey resource status pacing index query vector throughput storage partition/layout
 internal/partition: value partitionkey resource status pacing index patch query throughput storage replication partition/layout partition/scan
 internal/partition/check: value partitionkey resource index row storage partition/layout

@@ -125,6 +125,7 @@ type TableRequest struct {
 	Keyspace, Name string
 	Columns        []string          // Create only: of the partition key, in order
 	Definition     json.RawMessage   // Create and Replace
+	Indexes        []string          // Replace only: the definitions of its secondary indexes, as package row writes them
 	Throughput     ThroughputRequest // Create only; zero: as for a container
 	Version        resource.ETag     // Replace only: the version that the change was made from
 }
@@ -164,8 +165,9 @@ func (e *Engine) CreateTable(ctx context.Context, caller auth.Caller, req TableR
 	})
 }
 
-// ReplaceTable changes the definition of a table. The error is 404 if there is none, and
-// 412 if it has another version.
+// ReplaceTable changes the definition of a table. Secondary indexes that it gets or loses
+// are built or removed in the background. The error is 404 if there is none, and 412 if it
+// has another version.
 func (e *Engine) ReplaceTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
 	return e.define(caller, auth.Replace, req.link(), func(*Resource) error {
 		c, err := e.table(req.link())
@@ -173,9 +175,15 @@ func (e *Engine) ReplaceTable(ctx context.Context, caller auth.Caller, req Table
 			return err
 		}
 		changed := c.Container
-		changed.Table = req.Definition
-		_, err = e.catalog.Commit(ctx, catalog.ReplaceContainer{Container: changed, Expect: req.Version})
-		return err
+		changed.Table, changed.Indexing.Rows = req.Definition, req.Indexes
+		view, err := e.catalog.Commit(ctx, catalog.ReplaceContainer{Container: changed, Expect: req.Version})
+		if err != nil || changed.Indexing.Equal(c.Indexing) {
+			return err
+		}
+		if fresh, ok := view.ContainerByRID(c.RID); ok {
+			e.node.Reindex(fresh)
+		}
+		return nil
 	})
 }
 
@@ -322,6 +330,8 @@ type ReadItemsRequest struct {
 	After    []byte
 	AfterKey string
 
+	Lookup *partition.Lookup // limits the visit; nil for no limit
+
 	// Level is the consistency level that the read is charged for. What is read is
 	// always the latest state.
 	Level resource.Consistency
@@ -374,7 +384,7 @@ func (v *itemVisit) ofKey(ctx context.Context, c *catalog.Container) error {
 	if v.tries++; v.tries > 1 {
 		v.req.Restart()
 	}
-	r := partition.ReadItems{Key: key, EPK: c.PartitionKey.Hash(key), Slices: v.req.Slices, Meter: v.meter, Visit: v.req.Visit}
+	r := partition.ReadItems{Key: key, EPK: c.PartitionKey.Hash(key), Slices: v.req.Slices, Lookup: v.req.Lookup, Meter: v.meter, Visit: v.req.Visit}
 	return v.ask(ctx, c, c.Ranges.Locate(r.EPK).Value, r)
 }
 
@@ -391,7 +401,7 @@ func (v *itemVisit) ofRange(ctx context.Context, c *catalog.Container) error {
 		}
 	}
 	for _, t := range tasks(c, []partitionkey.Range{rest}) {
-		r := partition.ReadItems{Range: t.clip, After: v.after, Meter: v.meter, Resumed: len(v.after) > 0}
+		r := partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Meter: v.meter, Resumed: len(v.after) > 0}
 		r.Visit = func(i *partition.Item) (bool, error) {
 			v.after = append(v.after[:0], i.Position...)
 			more, err := v.req.Visit(i)

@@ -43,7 +43,7 @@ func (w *world) makeEarlier(t *testing.T, row layout.IndexRow, directive func() 
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, err := now.Indexing.KeysOfStored(&d)
+		before, err := now.Indexing.KeysOfStored(&d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func (w *world) makeEarlier(t *testing.T, row layout.IndexRow, directive func() 
 			state.Excludes = true
 		case layout.ByPolicy:
 		}
-		after, err := earlier.KeysOfStored(&d)
+		after, err := earlier.KeysOfStored(&d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,7 @@ func TestHugeDocumentCharges(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		terms := func(doc value.Value, ts int64) layout.Keys {
 			body := doc.Append(nil)
-			k, err := x.KeysOfStored(&layout.Document{Body: body})
+			k, err := x.KeysOfStored(&layout.Document{Body: body}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

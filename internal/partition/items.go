@@ -140,6 +140,9 @@ func (i *items) Put(item string, body []byte, expires int64) error {
 			return err
 		}
 		op.row = layout.NewItemRow(len(tx.epk), tx.key, body, ttlUntil(expires, tx.next.TS))
+		if op.keys, err = op.indexing.KeysOfItem(tx.key, []byte(key), body); err != nil {
+			return err
+		}
 	}
 	if err := tx.clearWay(&op, &before); err != nil {
 		return err
@@ -180,6 +183,8 @@ type ReadItems struct {
 	// the item after which the visit begins.
 	Range partitionkey.Range
 	After []byte
+
+	Lookup *Lookup // limits the visit; nil for no limit
 
 	Session resource.LSN      // that the caller has seen; zero for none
 	Meter   *throughput.Meter // receives the charge
@@ -263,6 +268,8 @@ type itemVisit struct {
 	items, bytes int64 // visited
 	points       int   // looked up
 	scans        int   // slices that were no point
+	lookups      int64 // in an index
+	hits         int64 // terms that were found
 }
 
 // charge returns the charge of the visit: that of point reads if there was no scan.
@@ -270,7 +277,7 @@ func (v *itemVisit) charge() float64 {
 	if v.scans == 0 && v.points > 0 {
 		return throughput.Read(int(v.bytes))
 	}
-	return throughput.Query(throughput.Work{Documents: v.items, Bytes: v.bytes, Results: v.items, Resumed: v.ask.Resumed})
+	return throughput.Query(throughput.Work{Documents: v.items, Bytes: v.bytes, Lookups: v.lookups, Hits: v.hits, Results: v.items, Resumed: v.ask.Resumed})
 }
 
 // ofKey visits the slices of one partition key.
@@ -282,16 +289,19 @@ func (v *itemVisit) ofKey(ctx context.Context) error {
 	v.p.served.reads.Add(1)
 	v.key = r.Key.AppendCanonical(nil, v.p.own.Key)
 	prefix := storage.DocumentKey(nil, r.EPK, layout.KeyHash(v.key), "")
+	indexed := r.Lookup.usable(v.now)
+	if indexed {
+		v.scans++
+		if found, err := v.finds(prefix, layout.PrefixEnd(prefix)); err != nil || !found {
+			return v.failed(err)
+		}
+	}
 	for i := range r.Slices {
 		s := &r.Slices[i]
 		low := append(prefix[:len(prefix):len(prefix)], s.From...)
 		if s.point() {
 			v.points++
-			more := true
-			_, err := v.now.Rows.View(low, func(row []byte) (err error) {
-				more, err = v.visit(low, row)
-				return err
-			})
+			_, more, err := v.look(low)
 			if err != nil || !more {
 				return v.failed(err)
 			}
@@ -302,7 +312,13 @@ func (v *itemVisit) ofKey(ctx context.Context) error {
 		if s.To != "" {
 			high = append(prefix[:len(prefix):len(prefix)], s.To...)
 		}
-		more, err := v.scan(ctx, low, high, s.Reverse)
+		var more bool
+		var err error
+		if indexed && !r.Lookup.Whole {
+			more, err = v.found(ctx, low, high, func([]byte) (next, more bool, err error) { return false, true, nil })
+		} else {
+			more, err = v.scan(ctx, low, high, s.Reverse)
+		}
 		if err != nil || !more {
 			return v.failed(err)
 		}
@@ -324,6 +340,9 @@ func (v *itemVisit) ofRange(ctx context.Context) error {
 	high = append([]byte{byte(storage.FamilyDocument)}, high...)
 	if len(r.After) > 0 && string(r.After) >= string(low) {
 		low = append(append(low[:0], r.After...), 0)
+	}
+	if r.Lookup.usable(v.now) {
+		return v.failed(v.foundInRange(ctx, low, high))
 	}
 	_, err := v.scan(ctx, low, high, false)
 	return v.failed(err)

@@ -60,6 +60,9 @@ func (p *Partition) firstPaths(now *published, c *layout.Compiled) (set layout.P
 	if err != nil {
 		return nil, err
 	}
+	if d.Item {
+		return nil, nil // No query of a table asks whether a path is complete.
+	}
 	doc, err := value.Parse(d.Body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", layout.ErrDocument, err)

@@ -181,7 +181,7 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
 		if err == nil {
-			err = b.restate(text, &ahead, &passed, complete)
+			err = b.restate(key, text, &ahead, &passed, complete)
 		}
 		if err != nil {
 			return false, errors.Join(err, rows.Close())
@@ -194,14 +194,14 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 	return !valid, rows.Close()
 }
 
-// restate changes the keys of a document from those of one indexing to those of
+// restate changes the keys of the document with a row key from those of one indexing to those of
 // another, and removes the paths that it lacks from the complete ones.
-func (b *builder) restate(text []byte, ahead, passed *layout.Indexing, complete *layout.Paths) error {
+func (b *builder) restate(key, text []byte, ahead, passed *layout.Indexing, complete *layout.Paths) error {
 	d, err := layout.DecodeDocument(text)
 	if err != nil {
 		return err
 	}
-	k, err := ahead.KeysOfStored(&d)
+	k, err := ahead.KeysOfStored(&d, key)
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func (r *timesRepair) document(feed, value []byte) error {
 	if err != nil || before.TS <= r.now || before.LSN != resource.LSN(lsn) || before.Ordinal != ordinal || before.Seq != seq {
 		return err
 	}
-	k, err := r.indexing.KeysOfStored(&before)
+	k, err := r.indexing.KeysOfStored(&before, key)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func TestIndexRowVersions(t *testing.T) {
 			t.Errorf("a new index of %s is not complete", members)
 		}
 	}
-	for _, text := range []string{`{"version":3,"policy":{}}`, `{"version":2,"policy":{},"tokens":3}`, `{"version":1,"policy":{},"tokens":-1}`} {
+	for _, text := range []string{`{"version":4,"policy":{}}`, `{"version":2,"policy":{},"tokens":3}`, `{"version":1,"policy":{},"tokens":-1}`} {
 		if row, err := layout.DecodeIndexRow([]byte(text)); err == nil {
 			t.Errorf("%s is read as %+v", text, row)
 		}

@@ -456,7 +456,7 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 	case before.exists:
 		k := op.before.keys
 		if !op.before.found || op.before.version != before.Version || !op.indexing.Fits(x) {
-			if k, err = x.KeysOfStored(&before.Document); err != nil {
+			if k, err = x.KeysOfStored(&before.Document, []byte(op.oldKey())); err != nil {
 				return m, err
 			}
 		}
@@ -467,7 +467,7 @@ func (tx *transaction) move(op *operation, before *current, v layout.Version) (m
 		if !op.indexing.Fits(x) {
 			d, err := layout.DecodeDocument(op.row)
 			if err == nil {
-				k, err = x.KeysOfStored(&d)
+				k, err = x.KeysOfStored(&d, []byte(op.newKey()))
 			}
 			if err != nil {
 				return m, err

@@ -42,6 +42,10 @@ type IndexingPolicy struct {
 	Texts      TextPolicy         `json:"texts,omitzero"`      // fullTextPolicy
 	Embeddings []VectorEmbedding  `json:"embeddings,omitzero"` // vectorEmbeddingPolicy
 	Computed   []ComputedProperty `json:"computed,omitzero"`   // computedProperties
+
+	// Rows are the definitions of the secondary indexes of a table, as package row writes
+	// them. Documents have none.
+	Rows []string `json:"rows,omitzero"`
 }
 
 const (
@@ -70,7 +74,7 @@ func (p IndexingPolicy) Equal(o IndexingPolicy) bool {
 		slices.EqualFunc(p.Vector, o.Vector, VectorIndex.Equal) &&
 		p.Texts.Equal(o.Texts) &&
 		slices.Equal(p.Embeddings, o.Embeddings) &&
-		slices.Equal(p.Computed, o.Computed)
+		slices.Equal(p.Computed, o.Computed) && slices.Equal(p.Rows, o.Rows)
 }
 
 // Value returns the policy in the form that clients read.

@@ -48,6 +48,7 @@ func (d *definer) createIndex(e *cql.CreateIndex) (Change, error) {
 	if index.Column, index.Target, err = indexTarget(t, target); err != nil {
 		return Change{}, err
 	}
+	index.Terms = t.rowIndex(&index).Text()
 	if index.Name == "" {
 		index.Name = k.indexName(t.Name + "_" + target.Column + "_idx")
 	} else if !validName(index.Name) {

@@ -68,6 +68,7 @@ type indexJSON struct {
 	Target  string            `json:"target"`
 	Class   string            `json:"class,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
+	Terms   string            `json:"terms"`
 }
 
 type droppedJSON struct {

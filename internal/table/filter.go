@@ -39,14 +39,15 @@ func (r *restriction) bindFilter(b *binding) (f filter, err error) {
 		return f, err
 	case r.contains():
 		if r.element != nil {
-			if f.element, err = r.element.bind(b); err == nil && f.element == nil {
-				err = invalid("Unsupported null map key for column %s", r.columns[0].Name)
-			}
-			if err != nil {
+			if f.element, err = r.comparedAs("map key", b, r.element); err != nil {
 				return f, err
 			}
 		}
-		one, err := r.compared(b, r.value)
+		part := "value"
+		if r.element != nil {
+			part = "map value"
+		}
+		one, err := r.comparedAs(part, b, r.value)
 		f.wanted = [][]byte{one}
 		return f, err
 	case r.in():
@@ -60,12 +61,17 @@ func (r *restriction) bindFilter(b *binding) (f filter, err error) {
 
 // compared returns the value of a term that rows are compared with, which must not be null.
 func (r *restriction) compared(b *binding, t term) ([]byte, error) {
+	return r.comparedAs("value", b, t)
+}
+
+// comparedAs is compared with what an error calls the value.
+func (r *restriction) comparedAs(what string, b *binding, t term) ([]byte, error) {
 	if t.unset(b) {
-		return nil, invalid("Unsupported unset value for column %s", r.columns[0].Name)
+		return nil, invalid("Unsupported unset %s for column %s", what, r.columns[0].Name)
 	}
 	v, err := t.bind(b)
 	if err == nil && v == nil {
-		err = invalid("Unsupported null value for column %s", r.columns[0].Name)
+		err = invalid("Unsupported null %s for column %s", what, r.columns[0].Name)
 	}
 	return v, err
 }

@@ -64,6 +64,10 @@ type where struct {
 	filters []*restriction // that rows are compared with
 	prefix  int            // clustering columns with = or IN from the first on
 	slicing *restriction   // on the clustering columns after them; may be nil
+
+	indexed bool           // the read goes through an index
+	access  *access        // that index; nil if none of the table finds what is restricted
+	found   []*restriction // that the index has to satisfy if rows are not to be filtered
 }
 
 // restrict compiles the relations of a SELECT.
@@ -113,7 +117,7 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 	if err != nil {
 		return err
 	}
-	return w.merge(one, filtering)
+	return w.merge(one, filtering || w.verb == "" && w.through(one) != nil)
 }
 
 // checkTuple checks the columns of a tuple relation.
@@ -428,16 +432,28 @@ func (w *where) addToken(a *terms, r *cql.Relation) error {
 	return nil
 }
 
-// finish decides which relations narrow the read, and which are filters.
+// finish decides which relations narrow the read, and which are filters. The order of the
+// checks, and when the read goes through an index, are as in Apache Cassandra 4.1.
 func (w *where) finish(filtering, staticOnly bool) error {
-	if err := w.finishPartition(filtering); err != nil {
+	byClustering := w.throughAny(w.clustering) != nil
+	usable := byClustering || w.throughAny(w.partition) != nil || w.throughAny(w.others) != nil
+	if err := w.finishPartition(filtering, usable); err != nil {
 		return err
 	}
-	if err := w.finishClustering(filtering, staticOnly); err != nil {
+	if err := w.finishClustering(filtering, staticOnly, usable); err != nil {
 		return err
 	}
-	if len(w.others) > 0 && !filtering {
-		return &Error{Text: needsFiltering}
+	if len(w.others) > 0 {
+		if w.indexed = w.indexed || usable; !usable && !filtering {
+			return &Error{Text: needsFiltering}
+		}
+		w.found = append(w.found, w.others...)
+	}
+	if w.indexed && w.keyIn {
+		return invalid("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
+	}
+	if w.indexed {
+		w.access = w.throughAny(append(slices.Clone(w.others), w.found...))
 	}
 	w.filters = append(w.filters, w.others...)
 	for _, r := range w.filters {
@@ -446,13 +462,13 @@ func (w *where) finish(filtering, staticOnly bool) error {
 	return nil
 }
 
-func (w *where) finishPartition(filtering bool) error {
+func (w *where) finishPartition(filtering, usable bool) error {
 	some, filter := false, false
 	for _, r := range w.partition {
 		some = some || r != nil
 		filter = filter || r == nil || r.slice() || r.contains()
 	}
-	if filter && some && !filtering {
+	if filter && some && !filtering && !usable {
 		return &Error{Text: needsFiltering}
 	}
 	w.restrictsKeys = some || w.token != nil
@@ -461,8 +477,12 @@ func (w *where) finishPartition(filtering bool) error {
 	if !w.keyRange {
 		return nil
 	}
+	w.indexed = usable && (some || w.token == nil)
 	for i, r := range w.partition {
 		if r != nil {
+			if w.indexed {
+				w.found = append(w.found, r)
+			}
 			w.filters = append(w.filters, r)
 			w.partition[i] = nil
 		}
@@ -472,26 +492,46 @@ func (w *where) finishPartition(filtering bool) error {
 
 // checkFiltering refuses a read of many keys that is restricted by clustering columns.
 func (w *where) checkFiltering(filtering bool) error {
-	if !filtering && w.keyRange && (w.prefix > 0 || w.slicing != nil) {
+	if filtering || !w.keyRange && !w.indexed {
+		return nil
+	}
+	needed := len(w.found) == 0 && (w.prefix > 0 || w.slicing != nil)
+	if len(w.found) > 0 {
+		needed = !slices.ContainsFunc(w.table.Indexes, w.findsAll)
+	}
+	if needed {
 		return &Error{Text: needsFiltering}
 	}
 	return nil
 }
 
-func (w *where) finishClustering(filtering, staticOnly bool) error {
+// findsAll says whether an index alone finds the rows that satisfy all restrictions.
+func (w *where) findsAll(x Index) bool {
+	for _, r := range w.found {
+		other := func(c *Column) bool { return !x.supports(r, c) }
+		if len(r.also) > 0 || slices.ContainsFunc(r.columns, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *where) finishClustering(filtering, staticOnly, usable bool) error {
 	some := slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil })
 	if some && staticOnly {
 		return invalid("Cannot restrict clustering columns when selecting only static columns")
 	}
-	if !filtering && slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil && r.contains() }) {
+	if !filtering && !usable && slices.ContainsFunc(w.clustering, func(r *restriction) bool { return r != nil && r.contains() }) {
 		return invalid("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
 	}
+	byClustering := w.throughAny(w.clustering) != nil
 	narrowing := true
-	var filters []*restriction
+	var all, filters []*restriction
 	for i, r := range w.clustering {
 		if r == nil {
 			continue
 		}
+		all = append(all, r)
 		switch {
 		case narrowing && i == w.prefix && (r.equal() || r.in()):
 			w.prefix += len(r.columns)
@@ -501,10 +541,14 @@ func (w *where) finishClustering(filtering, staticOnly bool) error {
 			continue
 		}
 		narrowing = false
-		if !filtering {
+		if !filtering && !usable {
 			return invalid("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", r.columns[0].Name, w.table.Clustering[w.prefix].Name)
 		}
 		filters = append(filters, r)
+	}
+	w.indexed = w.indexed || usable && len(filters) > 0 || w.keyRange && byClustering
+	if w.indexed || len(filters) > 0 {
+		w.found = append(w.found, all...)
 	}
 	w.filters = append(w.filters, filters...)
 	for _, r := range filters {

@@ -51,6 +51,15 @@ func (q *query) run(ctx context.Context, source Source, b *binding, options *Pag
 		return r.page, nil
 	}
 	var err error
+	if a := q.where.access; a != nil {
+		if through, ok := source.(Indexed); ok {
+			found, err := a.lookup(q.table, b)
+			if err != nil {
+				return Page{}, err
+			}
+			source = through.Through(*found)
+		}
+	}
 	if q.where.keyed() {
 		err = r.byKeys(ctx, source)
 	} else {

@@ -75,6 +75,16 @@ type Index struct {
 	Target  string
 	Class   string            // of a custom index; empty for others
 	Options map[string]string // of a custom index
+	Terms   string            // the definition of its terms, a text of row.Index
+}
+
+// RowIndexes returns the definitions of the terms of all indexes, sorted.
+func (t *Table) RowIndexes() (definitions []string) {
+	for _, i := range t.Indexes {
+		definitions = append(definitions, i.Terms)
+	}
+	slices.Sort(definitions)
+	return definitions
 }
 
 // DroppedColumn is a column that the table had.

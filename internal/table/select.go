@@ -29,9 +29,9 @@ type ItemSlice struct {
 
 // The kinds of items, which are the first bytes of their names.
 const (
-	MetaItem   = "\x00" // the deletions of the partition: row.Meta
-	StaticItem = "\x01" // the static row
-	RowItems   = "\x02" // a row; its encoded clustering key follows
+	MetaItem   = row.MetaItem
+	StaticItem = row.StaticItem
+	RowItems   = row.RowItems
 	rowsEnd    = "\x03"
 )
 

@@ -284,6 +284,9 @@ func orderColumns(t *Table, list []cql.Ordering) (columns []*Column, err error) 
 
 // orderBy compiles ORDER BY: the clustering order, or its reverse.
 func (q *query) orderBy(s *cql.Select, columns []*Column) error {
+	if q.where.indexed {
+		return invalid("ORDER BY with 2ndary indexes is not supported.")
+	}
 	if !q.where.keyed() {
 		return invalid("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
 	}

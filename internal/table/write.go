@@ -289,7 +289,7 @@ func (w *write) restrictClustering() error {
 	if len(missing) > 0 && w.verb != "DELETE" {
 		return invalid("Some clustering keys are missing: %s", strings.Join(missing, ", "))
 	}
-	return w.where.finishClustering(false, false)
+	return w.where.finishClustering(false, false, false)
 }
 
 // checkConditionalDelete checks the key of a DELETE with an IF clause.

@@ -106,5 +106,5 @@ func (w *write) insertJSON(a *terms, s *cql.Insert) error {
 		}
 	}
 	w.statics = slices.ContainsFunc(w.assigned, func(x assignment) bool { return x.column.Kind == Static })
-	return w.where.finishClustering(false, false)
+	return w.where.finishClustering(false, false, false)
 }

@@ -416,7 +416,7 @@ func (c *checker) document(key []byte, d *layout.Document, epk partitionkey.EPK)
 	if d.Directive == layout.Exclude && !c.state.Excludes {
 		c.report.problem("Document %d is excluded from the index, and the state says that no document is.", d.Number)
 	}
-	k := c.keysOf(d, c.lacks)
+	k := c.keysOf(key, d, c.lacks)
 	for _, v := range k.Vectors {
 		c.vectorRows++
 		c.key = storage.VectorKey(c.key[:0], v.ID, d.Number)
@@ -496,7 +496,7 @@ func (c *checker) vectors() error {
 		if err != nil {
 			return err
 		}
-		if d == nil || !slices.ContainsFunc(c.keysOf(d, nil).Vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
+		if d == nil || !slices.ContainsFunc(c.keysOf(nil, d, nil).Vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
 			c.report.problem("The vector %x/%d is of no document.", path, number)
 		}
 		return nil

@@ -30,11 +30,11 @@ func (s *sums) add(list []byte, number uint64) {
 	s.count++
 }
 
-// keysOf returns the index keys that the store must have of a document, none if its
-// body cannot be parsed. look, if not nil, is called with the keys of each policy
+// keysOf returns the index keys that the store must have of the document with a row key,
+// none if its body cannot be parsed. look, if not nil, is called with the keys of each policy
 // first.
-func (c *checker) keysOf(d *layout.Document, look func(d *layout.Document, k *layout.AllKeys)) layout.Keys {
-	k, err := c.indexing.KeysOfStored(d)
+func (c *checker) keysOf(key []byte, d *layout.Document, look func(d *layout.Document, k *layout.AllKeys)) layout.Keys {
+	k, err := c.indexing.KeysOfStored(d, key)
 	if err != nil {
 		c.report.problem("Document %d: %v.", d.Number, err)
 		return layout.Keys{}
@@ -149,7 +149,7 @@ func (c *checker) missing() error {
 		if err != nil {
 			return nil
 		}
-		return c.listsOf(c.keysOf(&d, nil), epk, func(list []byte) error {
+		return c.listsOf(c.keysOf(key, &d, nil), epk, func(list []byte) error {
 			set := c.snapshot.Postings(list)
 			set.SeekGE(d.Number)
 			if number, ok := set.Next(); !ok || number != d.Number {
@@ -176,7 +176,7 @@ func (c *checker) stray(list []byte, number uint64) error {
 	}
 	var lists []string
 	epk := partitionkey.EPK(suffix[:min(d.EPKSize, len(suffix))])
-	err = c.listsOf(c.keysOf(d, nil), epk, func(list []byte) error {
+	err = c.listsOf(c.keysOf(storage.DocumentKeyOf(nil, suffix), d, nil), epk, func(list []byte) error {
 		lists = append(lists, string(list))
 		return nil
 	})

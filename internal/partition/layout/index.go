@@ -10,7 +10,9 @@ import (
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -64,9 +66,13 @@ type IndexRow struct {
 // Versions of the index row. A release that knows only the first would read an index with
 // later tokens as one with those of version 1, and find nothing. So the row has the second
 // version if, and only if, there are such tokens.
+//
+// In the same way, a release that does not know secondary indexes of tables would write
+// rows without their terms: with such an index the row has the third version.
 const (
 	indexRowPlain  = MetaVersion
 	indexRowTokens = 2
+	indexRowRows   = 3
 )
 
 // NewIndexRow returns the row of an index that a release makes new.
@@ -87,6 +93,9 @@ func (x IndexRow) Append() ([]byte, error) {
 	x.Version = indexRowPlain
 	if x.Tokens > 1 || x.OtherTokens > 1 {
 		x.Version = indexRowTokens
+	}
+	if len(x.Policy.Rows) > 0 || x.Other != nil && len(x.Other.Rows) > 0 {
+		x.Version = indexRowRows
 	}
 	return json.Marshal(x)
 }
@@ -142,7 +151,7 @@ func DecodeIndexRow(row []byte) (IndexRow, error) {
 		return x, fmt.Errorf("index: %w: %w", err, ErrMeta)
 	}
 	tokens := max(x.Tokens, x.OtherTokens)
-	if x.Version != indexRowPlain && x.Version != indexRowTokens || tokens > index.TokensVersion || min(x.Tokens, x.OtherTokens) < 0 {
+	if x.Version < indexRowPlain || x.Version > indexRowRows || tokens > index.TokensVersion || min(x.Tokens, x.OtherTokens) < 0 {
 		return x, fmt.Errorf("the index has version %d and tokens of version %d, which this release does not know: %w", x.Version, tokens, ErrMeta)
 	}
 	if (x.Phase == Settled) != (x.Other == nil) ||
@@ -163,6 +172,8 @@ type Indexing struct {
 type Compiled struct {
 	*index.Index
 	computed *query.Computed // nil without computed properties
+
+	rows []*row.Index // secondary indexes of a table; none for documents
 
 	// The index lacks documents as directives, and the policy's mode and Automatic,
 	// say.
@@ -206,6 +217,13 @@ func compile(p resource.IndexingPolicy, tokens int) (c *Compiled, err error) {
 	c = &Compiled{none: p.Mode == resource.IndexingNone, automatic: p.Automatic}
 	if c.Index, err = index.CompileTokens(p, tokens); err == nil {
 		c.computed, err = query.CompileComputed(p.Computed)
+	}
+	for _, text := range p.Rows {
+		if err == nil {
+			var x *row.Index
+			x, err = row.ParseIndex(text)
+			c.rows = append(c.rows, x)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compile indexing policy: %w", err)
@@ -296,16 +314,57 @@ func (x *Indexing) KeysOf(doc value.Value, body []byte, d Directive, look func()
 	return k, err
 }
 
-// KeysOfStored computes the keys of a stored document. An item of a table has none.
-func (x *Indexing) KeysOfStored(d *Document) (AllKeys, error) {
+// KeysOfStored computes the keys of a stored document, or of an item of a table, whose row
+// has this key.
+func (x *Indexing) KeysOfStored(d *Document, key []byte) (AllKeys, error) {
 	if d.Item {
-		return AllKeys{}, nil
+		return x.KeysOfItem(d.Key, key, d.Body)
 	}
 	doc, err := value.Parse(d.Body)
 	if err != nil {
 		return AllKeys{}, fmt.Errorf("%w: %w", ErrDocument, err)
 	}
 	return x.KeysOf(doc, d.Body, d.Directive, nil)
+}
+
+// KeysOfItem computes the keys of an item of a table. partition is the routing key, and
+// key that of the item's row.
+func (x *Indexing) KeysOfItem(partition, key, body []byte) (k AllKeys, err error) {
+	if k.Active.Terms, err = x.Active.itemTerms(partition, key, body); err == nil && x.Changing != nil {
+		k.Other.Terms, err = x.Changing.itemTerms(partition, key, body)
+	}
+	return k, err
+}
+
+// itemTerms returns the terms of an item, sorted: the beginning that its index gives, and
+// the key of its row without the family. So the terms of a value are in the order of the
+// rows, and each is of one row.
+func (c *Compiled) itemTerms(partition, key, body []byte) (terms []index.Term, err error) {
+	if len(c.rows) == 0 {
+		return nil, nil
+	}
+	suffix, err := storage.DocumentSuffix(key)
+	if err != nil {
+		return nil, err
+	}
+	_, _, item, err := storage.DecodeDocumentKey(key, LevelBytes)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range c.rows {
+		err := x.Values(partition, item, body, func(value []byte) { terms = append(terms, index.Term(append(value, suffix...))) })
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDocument, err)
+		}
+	}
+	slices.Sort(terms)
+	return slices.Compact(terms), nil
+}
+
+// HasRowIndex reports whether the index that queries use has all rows of a secondary index
+// with a definition.
+func (x *Indexing) HasRowIndex(definition string) bool {
+	return slices.Contains(x.Policy.Rows, definition)
 }
 
 // TermsInUse returns the terms by which queries find a stored document, sorted.

@@ -127,8 +127,15 @@ type items struct {
 	caller auth.Caller
 	table  resource.RID
 	level  resource.Consistency
+	lookup *partition.Lookup // of an index; nil to visit all items
 	spent  engine.ItemsResult
 	retries
+}
+
+// Through implements table.Indexed.
+func (s *items) Through(l table.Lookup) table.Source {
+	s.lookup = &partition.Lookup{Definition: l.Definition, Value: l.Value, First: l.First, Whole: l.Whole}
+	return s
 }
 
 // Key implements table.Source.
@@ -139,7 +146,7 @@ func (s *items) Key(ctx context.Context, key string, list []table.ItemSlice, vis
 	}
 	return s.retry(ctx, func() error {
 		r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
-			Table: s.table, Key: key, Slices: slices, Level: s.level,
+			Table: s.table, Key: key, Slices: slices, Lookup: s.lookup, Level: s.level,
 			Visit:   func(i *partition.Item) (bool, error) { return visit(i.Item, i.Body) },
 			Restart: func() {}, // A partition that has moved, or has no throughput left, refuses before the first item.
 		})
@@ -154,7 +161,7 @@ func (s *items) Tokens(ctx context.Context, least, greatest int64, after string,
 	if above := greatest + 1; above > greatest {
 		bounds.Max = partitionkey.TokenEPK(above)
 	}
-	req := engine.ReadItemsRequest{Table: s.table, Range: bounds, AfterKey: after, Level: s.level}
+	req := engine.ReadItemsRequest{Table: s.table, Range: bounds, AfterKey: after, Lookup: s.lookup, Level: s.level}
 	req.Visit = func(i *partition.Item) (bool, error) {
 		if !s.until.IsZero() {
 			req.After, req.AfterKey = append(req.After[:0], i.Position...), "" // A retry continues there.

@@ -33,8 +33,6 @@ func defines(s cql.Statement, keyspace string) (permission, on string) {
 func later(s cql.Statement) error {
 	what := ""
 	switch s.(type) {
-	case *cql.CreateIndex, *cql.DropIndex:
-		what = "Secondary indexes are"
 	case *cql.CreateView, *cql.AlterView, *cql.DropView:
 		what = "Materialized views are"
 	default:
@@ -122,7 +120,7 @@ func (p *Processor) commit(ctx context.Context, session *door.Session, now *sche
 	if t == nil {
 		return e.DropTable(ctx, caller, req)
 	}
-	req.Definition = t.Definition()
+	req.Definition, req.Indexes = t.Definition(), t.RowIndexes()
 	asked := throughputOf(t.Options.Throughput, t.Options.Autoscale)
 	if c.Kind != table.Created {
 		same := bytes.Equal(req.Definition, now.byTable[[2]string{c.Keyspace, c.Name}].Definition)

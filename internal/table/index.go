@@ -1,0 +1,150 @@
+package table
+
+import (
+	"strings"
+
+	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
+)
+
+// rowIndex returns the definition of the terms of an index.
+func (t *Table) rowIndex(i *Index) *row.Index {
+	c := t.Column(i.Column)
+	x := &row.Index{Of: i.of(), Types: []row.KeyColumn{{Type: c.Type.Structure()}}}
+	switch c.Kind {
+	case PartitionKey:
+		x.Part, x.Position, x.Columns = row.IndexPartition, c.Position, len(t.Partition)
+	case Clustering:
+		x.Part, x.Position, x.Types = row.IndexClustering, c.Position, nil
+		for _, c := range t.Clustering[:c.Position+1] {
+			x.Types = append(x.Types, row.KeyColumn{Type: c.Type.Structure(), Descending: c.Descending})
+		}
+	case Static:
+		x.Part, x.Column = row.IndexStatic, c.ID
+	case Regular:
+		x.Part, x.Column = row.IndexRegular, c.ID
+	}
+	keys := x.Of == row.IndexKeys || x.Of == row.IndexEntries || x.Of == row.IndexValues && c.Type.Kind == row.KindSet
+	x.Loose = keys && c.Type.Key().References(row.KindUDT)
+	return x
+}
+
+// of returns what the index has of its column.
+func (i *Index) of() row.IndexOf {
+	kind, _, ok := strings.Cut(i.Target, "(")
+	if !ok || strings.HasPrefix(i.Target, `"`) {
+		return row.IndexValue
+	}
+	switch kind {
+	case "keys":
+		return row.IndexKeys
+	case "values":
+		return row.IndexValues
+	case "entries":
+		return row.IndexEntries
+	}
+	return row.IndexValue // "full"
+}
+
+// supports says whether an index finds the rows that satisfy a restriction on its column.
+func (i *Index) supports(r *restriction, c *Column) bool {
+	if i.Column != c.Name {
+		return false
+	}
+	switch i.of() {
+	case row.IndexKeys:
+		return r.operator == cql.ContainsKey
+	case row.IndexValues:
+		return r.operator == cql.Contains
+	case row.IndexEntries:
+		return r.element != nil
+	case row.IndexValue:
+	}
+	return r.equal()
+}
+
+// access is an index that a query reads through.
+type access struct {
+	index *Index
+	by    *restriction
+	at    int // of the column in a tuple relation
+}
+
+// through returns the index for a restriction, nil if there is none.
+func (w *where) through(r *restriction) *access {
+	for _, by := range append([]*restriction{r}, r.also...) {
+		for at, c := range by.columns {
+			for i := range w.table.Indexes {
+				if x := &w.table.Indexes[i]; x.supports(by, c) {
+					return &access{index: x, by: by, at: at}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// throughAny returns an index for one of several restrictions, which may be nil.
+func (w *where) throughAny(list []*restriction) *access {
+	for _, r := range list {
+		if r == nil {
+			continue
+		}
+		if a := w.through(r); a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// Lookup says which rows an index finds.
+type Lookup struct {
+	Definition string // of the terms of the index
+	Value      []byte // the beginning of the terms that are looked for
+
+	// First are the names of items that are read in each key before those that the index
+	// finds. Whole says that all items of a key are read if the index finds one of them.
+	First []string
+	Whole bool
+}
+
+// Indexed is a [Source] that can be read through an index.
+type Indexed interface {
+	Source
+
+	// Through returns a source that visits the items that an index finds, and perhaps
+	// others, in the order of the source. Without an index that has all rows of the table
+	// it visits all items.
+	Through(Lookup) Source
+}
+
+// lookup returns what the index is to find.
+func (a *access) lookup(t *Table, b *binding) (*Lookup, error) {
+	terms, err := row.ParseIndex(a.index.Terms)
+	if err != nil {
+		return nil, err
+	}
+	r := a.by
+	v, err := r.compared(b, r.value)
+	if err != nil {
+		return nil, err
+	}
+	var entry []byte
+	switch {
+	case r.multi:
+		if v = r.tuple(len(r.columns)).Split(v)[a.at]; v == nil {
+			return nil, invalid("Unsupported null value for column %s", r.columns[a.at].Name)
+		}
+	case r.element != nil:
+		entry = v
+		if v, err = r.element.bind(b); err != nil {
+			return nil, err
+		}
+	}
+	l := &Lookup{Definition: a.index.Terms, First: []string{MetaItem}, Whole: terms.Part == row.IndexStatic}
+	if len(t.Static) > 0 {
+		l.First = append(l.First, StaticItem)
+	}
+	l.Value = terms.AppendValue(nil, v, entry)
+	return l, nil
+}
