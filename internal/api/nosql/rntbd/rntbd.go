@@ -1,24 +1,41 @@
 // Package rntbd is the wire of direct mode: it speaks RNTBD, the binary protocol that
 // the Java and .NET SDKs use for most operations unless they are told otherwise.
 //
-// A [Handler] answers a [Request] with a [Response]. Both are sets of tokens, numbered
-// values that stand for headers, and a payload. request_tokens.go and response_tokens.go
-// have the tables of the tokens, token.go their encoding, context.go the exchange with
-// which a connection begins.
+// A [Server] accepts connections, and a [Handler] answers each [Request] with a
+// [Response]. Both are sets of tokens, numbered values that stand for headers, and a
+// payload. request_tokens.go and response_tokens.go have the tables of the tokens,
+// token.go their encoding, context.go the exchange with which a connection begins,
+// reader.go and connection.go the way of requests, sending.go that of answers,
+// admission.go the number of connections.
 //
 // # Invariants
 //
 // No input panics. Memory is allocated for bytes that have arrived, never for a length
 // alone. What a client sends affects no connection but its own. Every answer has the
-// tokens PayloadPresent and TransportRequestID, without which clients cannot use it.
+// tokens PayloadPresent and TransportRequestID, without which clients cannot use it. A
+// client that does not take its answers is not read.
 //
-// The package knows no document, no status code but that of a refused context, and no
-// header. It authenticates no one: each request carries its own authorization.
+// The package knows no document, no status code but those of a refused context and of a
+// handler that panics, and no header. It authenticates no one: each request carries its
+// own authorization.
 //
 // Page: docs/direct.md
 package rntbd
 
-import "context"
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/decandb/decan/internal/audit"
+)
 
 // Handler answers the requests of clients.
 type Handler interface {
@@ -26,4 +43,208 @@ type Handler interface {
 	// many requests at the same time. ctx ends when the client is gone. Neither r nor w
 	// may be used after Serve has returned.
 	Serve(ctx context.Context, r *Request, w *Response)
+}
+
+// Memory limits how many bytes the requests and answers of all clients take.
+type Memory interface {
+	// Take takes n bytes for a request that then has size bytes in total, if they fit.
+	Take(n, size int) bool
+	// Add takes n bytes whether they fit or not, for answers that exist.
+	Add(n int)
+	// Release returns n bytes.
+	Release(n int)
+}
+
+// noMemory limits nothing.
+type noMemory struct{}
+
+func (noMemory) Take(int, int) bool { return true }
+func (noMemory) Add(int)            {}
+func (noMemory) Release(int)        {}
+
+// Config configures a server. The zero value of an option is its default.
+type Config struct {
+	Handler Handler
+	TLS     *tls.Config  // nil only with Plain
+	Plain   bool         // serve clients without TLS too, for tests: no SDK does without
+	Agent   string       // what the server calls itself
+	Version string       // of the server, as clients show it
+	Memory  Memory       // nil: no limit
+	Logger  *slog.Logger // nil: discard
+	Watch   *audit.Door  // may be nil
+
+	Registerer prometheus.Registerer // may be nil
+
+	// PerAddress is the maximum number of connections of one address, except loopback
+	// addresses; of IPv6 addresses, a network of 64 bits is one. 0 and less are no limit.
+	PerAddress int
+
+	// Limits. See the defaults below for what they bound. Negative times are no limit.
+	Connections  int
+	Requests     int
+	PayloadBytes int
+	LoginTimeout time.Duration
+	ReadTimeout  time.Duration
+	WriteTimeout time.Duration
+}
+
+// The defaults of the limits. Idle connections have none: clients take the end of a
+// connection as a failure of every partition that it serves.
+const (
+	connectionsDefault  = 4096             // connections of all clients
+	requestsDefault     = 1024             // requests of one connection at the same time; SDKs use 30
+	payloadBytesDefault = 2 << 20          // body of a request
+	loginTimeoutDefault = 25 * time.Second // until a client has sent its context
+	readTimeoutDefault  = 30 * time.Second // for each 64 KB of a request
+	writeTimeoutDefault = 30 * time.Second // for each 64 KB of an answer
+)
+
+func orDefault[T int | time.Duration](value *T, def T) {
+	if *value == 0 {
+		*value = def
+	}
+}
+
+func (c Config) complete() Config {
+	orDefault(&c.Connections, connectionsDefault)
+	orDefault(&c.Requests, requestsDefault)
+	orDefault(&c.PayloadBytes, payloadBytesDefault)
+	orDefault(&c.LoginTimeout, loginTimeoutDefault)
+	orDefault(&c.ReadTimeout, readTimeoutDefault)
+	orDefault(&c.WriteTimeout, writeTimeoutDefault)
+	if c.Agent == "" {
+		c.Agent = "Decan"
+	}
+	if c.Version == "" {
+		c.Version = "devel"
+	}
+	if c.Memory == nil {
+		c.Memory = noMemory{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Server serves connections of clients. It is safe for concurrent use.
+type Server struct {
+	config  Config
+	metrics *metrics
+	reports reports
+	began   time.Time
+
+	base   context.Context // of all requests
+	cancel context.CancelFunc
+
+	running sync.WaitGroup // accept loops, connections and requests
+
+	mu sync.Mutex
+
+	closed    bool                      // guarded by mu
+	listeners map[net.Listener]struct{} // guarded by mu
+	open      map[*connection]struct{}  // guarded by mu
+	counts    map[netip.Prefix]int      // guarded by mu: of open by address
+}
+
+// New returns a server without listeners.
+func New(config Config) *Server {
+	s := &Server{
+		config:    config.complete(),
+		reports:   reports{last: map[string]time.Time{}, left: map[string]int{}},
+		began:     time.Now(),
+		listeners: map[net.Listener]struct{}{},
+		open:      map[*connection]struct{}{},
+		counts:    map[netip.Prefix]int{},
+	}
+	s.metrics = newMetrics(s, config.Registerer)
+	s.base, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// now is a monotonic clock, in nanoseconds.
+func (s *Server) now() int64 { return int64(time.Since(s.began)) }
+
+// Serve accepts connections on a listener, which it owns from now on, until Close. It
+// returns net.ErrClosed after Close, and may be called for several listeners.
+func (s *Server) Serve(listener net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errors.Join(net.ErrClosed, listener.Close())
+	}
+	s.listeners[listener] = struct{}{}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+
+	backoff := acceptPause
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return net.ErrClosed
+		case err != nil: // A lack of descriptors is temporary.
+			select {
+			case <-s.base.Done():
+				return net.ErrClosed
+			case <-time.After(backoff):
+				backoff = min(2*backoff, time.Second)
+			}
+			continue
+		}
+		backoff = acceptPause
+		if c := s.admit(conn); c != nil {
+			go func() {
+				defer s.running.Done()
+				c.serve()
+				s.leave(c)
+			}()
+		}
+	}
+}
+
+// acceptPause is the first pause after an error of Accept.
+const acceptPause = 5 * time.Millisecond
+
+// Connections returns the number of open connections.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// Close stops accepting and reading, waits until the requests that were read are
+// answered or ctx has ended, and closes all connections.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	for l := range s.listeners {
+		_ = l.Close() // Its accept loop ends.
+	}
+	for c := range s.open {
+		c.stop()
+	}
+	s.mu.Unlock()
+
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.cancel()
+		s.mu.Lock()
+		for c := range s.open {
+			_ = c.conn.Close() // Its goroutines end.
+		}
+		s.mu.Unlock()
+	}
+	<-ended
+	s.cancel()
+	return err
 }

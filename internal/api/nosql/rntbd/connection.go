@@ -1,0 +1,395 @@
+package rntbd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/audit"
+)
+
+// connection is a connection of a client. One goroutine reads requests; each request is
+// served in a goroutine of its own. A goroutine that has an answer sends it, unless
+// another one is sending: that one sends it too.
+type connection struct {
+	server *Server
+	conn   net.Conn // as accepted
+	wire   *wire    // with TLS, unless the client does without
+	reader reader
+	client Client
+
+	network netip.Prefix // for which the connection counts
+
+	ctx    context.Context // of the requests; ends with the connection
+	cancel context.CancelFunc
+
+	stopping atomic.Bool  // nothing more is read
+	greeted  atomic.Bool  // the context was answered
+	since    atomic.Int64 // when the connection became idle, by Server.now
+
+	mu sync.Mutex
+
+	changed sync.Cond // of mu: open, unsent or sending has changed
+	open    int       // guarded by mu: requests whose answer is not sent
+	unsent  int       // guarded by mu: bytes of answers
+	next    gathered  // guarded by mu
+	sending bool      // guarded by mu: a goroutine sends what next gathers
+	broken  bool      // guarded by mu: the client cannot be written to
+	cause   error     // guarded by mu: why not
+
+	going gathered // owned by the goroutine that sends
+}
+
+// exchange is a request with its answer.
+type exchange struct {
+	connection *connection
+	request    Request
+	response   Response
+	debt       debt
+}
+
+const (
+	// helloBytes is the maximum length of the first frame of a connection.
+	helloBytes = 16 << 10
+
+	// headBytes is the maximum length of later frames without their payload.
+	headBytes = 1 << 20
+
+	// dropMax is the longest payload that is read and dropped so that its connection
+	// can go on.
+	dropMax = 16 << 20
+
+	// keptPayload is the maximum capacity of a payload's memory that is used again.
+	keptPayload = 16 << 10
+
+	// lingerTime and lingerBytes bound what is read and dropped after the last answer.
+	// Without that, the system may discard an answer that the client has not read.
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+func newConnection(s *Server, conn net.Conn) *connection {
+	c := &connection{server: s, conn: conn}
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		at := tcp.AddrPort()
+		c.client.Remote = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	}
+	c.network = networkOf(c.client.Remote.Addr())
+	c.changed.L = &c.mu
+	c.ctx, c.cancel = context.WithCancel(s.base)
+	c.since.Store(s.now())
+	return c
+}
+
+// idleSince returns when the connection became idle, and whether it is. Connections
+// that have not sent their context count as idle for a long time.
+func (c *connection) idleSince() (int64, bool) {
+	if !c.greeted.Load() {
+		return c.since.Load() - int64(24*time.Hour), true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since.Load(), c.open == 0
+}
+
+// stop ends reading. The requests that were read are answered.
+func (c *connection) stop() {
+	c.stopping.Store(true)
+	_ = c.conn.SetReadDeadline(time.Now()) // The connection ends otherwise.
+}
+
+// serve serves the connection until its end.
+func (c *connection) serve() {
+	defer c.conn.Close()
+	defer c.cancel()
+	err := c.begin()
+	for err == nil {
+		err = c.read()
+	}
+	if !c.stopping.Load() {
+		c.cancel() // The client is gone.
+		c.report(cmp.Or(c.writing(), err))
+	}
+	c.drain()
+	if c.wire != nil {
+		c.linger()
+	}
+}
+
+// writing returns why the client cannot be written to, or nil if it can.
+func (c *connection) writing() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// errPlain means that a client does not use TLS, which the server requires.
+var errPlain = errors.New("the client does not use TLS")
+
+// begin makes the handshake and answers the context.
+func (c *connection) begin() error {
+	config := &c.server.config
+	if err := c.conn.SetReadDeadline(within(config.LoginTimeout)); err != nil {
+		return err
+	}
+	if c.stopping.Load() {
+		return net.ErrClosed // stop may have set its deadline before.
+	}
+	spoken, err := c.handshake()
+	if err != nil {
+		return err
+	}
+	c.wire = &wire{Conn: spoken, pieceTime: config.ReadTimeout, writeTime: config.WriteTimeout, stopping: c.stopping.Load, goal: 1 << 62}
+	c.reader.wire = c.wire
+	n, err := c.reader.length(helloBytes)
+	if err != nil {
+		return err
+	}
+	head, err := c.reader.head(n)
+	if err != nil {
+		return err
+	}
+	h, err := decodeHello(head)
+	if err != nil {
+		return err
+	}
+	if _, err := c.wire.Write(h.appendAnswer(nil, config.Agent, config.Version)); err != nil {
+		return err
+	}
+	if h.refusal != "" {
+		return &Violation{Reason: h.refusal}
+	}
+	c.client.Version, c.client.UserAgent = h.version, h.agent
+	c.since.Store(c.server.now())
+	c.greeted.Store(true)
+	return c.reader.done()
+}
+
+// The first bytes of a TLS connection: a record of a handshake, and the high byte of
+// the version. In a first frame, the third byte is 0, since it is not as long.
+const (
+	recordTypeHandshake = 0x16
+	recordVersion       = 0x03
+)
+
+// handshake makes the TLS handshake, unless the client does without TLS and may.
+func (c *connection) handshake() (net.Conn, error) {
+	config := &c.server.config
+	first := make([]byte, 3)
+	if _, err := io.ReadFull(c.conn, first); err != nil {
+		return nil, err
+	}
+	begun := &begunConn{Conn: c.conn, first: first}
+	switch secure := first[0] == recordTypeHandshake && first[1] == recordVersion && first[2] != 0; {
+	case secure && config.TLS != nil:
+		conn := tls.Server(begun, config.TLS)
+		if err := conn.HandshakeContext(c.ctx); err != nil {
+			return nil, &handshakeError{err}
+		}
+		c.client.Secure = true
+		return conn, nil
+	case !config.Plain:
+		config.Watch.Refused(audit.ReasonPlain, c.conn.RemoteAddr().String())
+		return nil, errPlain
+	}
+	return begun, nil
+}
+
+// handshakeError is why the TLS handshake has failed.
+type handshakeError struct{ error }
+
+// Unwrap returns the cause.
+func (e *handshakeError) Unwrap() error { return e.error }
+
+// begunConn is a connection whose first bytes were read.
+type begunConn struct {
+	net.Conn
+	first []byte
+}
+
+// Read returns the first bytes, then those of the connection.
+func (c *begunConn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// exchanges keeps exchanges for later requests.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// read reads a request and begins to answer it.
+func (c *connection) read() error {
+	n, err := c.reader.length(headBytes)
+	if err != nil {
+		return err
+	}
+	if err := c.admit(); err != nil {
+		return err
+	}
+	x := exchanges.Get().(*exchange)
+	x.connection, x.debt = c, debt{requests: 1}
+	x.request.Client = &c.client
+	if err := c.receive(x, n); err != nil {
+		c.mu.Lock()
+		c.payLocked(x.debt)
+		c.mu.Unlock()
+		return err
+	}
+	c.server.metrics.requests.Inc()
+	c.server.running.Add(1)
+	go func() {
+		defer c.server.running.Done()
+		x.serve()
+	}()
+	return nil
+}
+
+// admit counts a request as open. It waits while there are too many, and while the
+// client does not take its answers.
+func (c *connection) admit() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waited := false
+	for c.open >= c.server.config.Requests || c.unsent > unsentMax {
+		if c.broken {
+			return net.ErrClosed
+		}
+		waited = true
+		c.changed.Wait()
+	}
+	c.open++
+	c.server.metrics.open.Add(1)
+	if waited && c.wire.goal > 0 {
+		return c.wire.expect() // The client had no reason to wait with the rest.
+	}
+	return nil
+}
+
+// receive reads the request of x, whose head has n bytes.
+func (c *connection) receive(x *exchange, n int) error {
+	r := &x.request
+	var head string
+	var err error
+	fault := NoFault
+	if x.take(n) {
+		head, err = c.reader.head(n)
+	} else {
+		fault = NoMemory
+		head, err = c.reader.dropHead(n)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.decode(head); err != nil {
+		return err
+	}
+	r.Fault = fault
+	if r.Resource == Connection {
+		return violation("a second context")
+	}
+	if r.Bool(RequestPayloadPresent) {
+		if err := c.receivePayload(x); err != nil {
+			return err
+		}
+	}
+	return c.reader.done()
+}
+
+// receivePayload reads the payload of x.
+func (c *connection) receivePayload(x *exchange) error {
+	r := &x.request
+	size, err := c.reader.payloadLength()
+	if err != nil {
+		return err
+	}
+	switch {
+	case size > max(dropMax, int64(c.server.config.PayloadBytes)):
+		return violation("a payload has %d bytes", size)
+	case r.Fault != NoFault:
+		return c.reader.drop(size)
+	case size > int64(c.server.config.PayloadBytes):
+		r.Fault = TooLarge
+		return c.reader.drop(size)
+	}
+	before := x.debt.memory
+	var fits bool
+	r.Payload, fits, err = c.reader.payload(r.Payload, int(size), func(size int) bool { return x.take(before + size) })
+	if err == nil && !fits {
+		r.Fault, r.Payload = NoMemory, nil
+		c.server.config.Memory.Release(x.debt.memory)
+		x.debt.memory = 0
+	}
+	return err
+}
+
+// take takes memory for a request that has size bytes now.
+func (x *exchange) take(size int) bool {
+	if size <= countedMin || size <= x.debt.memory {
+		return true
+	}
+	if !x.connection.server.config.Memory.Take(size-x.debt.memory, size) {
+		return false
+	}
+	x.debt.memory = size
+	return true
+}
+
+// serve answers the request.
+func (x *exchange) serve() {
+	c := x.connection
+	x.response.reset()
+	x.answer(c)
+	c.send(x)
+	if cap(x.request.Payload) > keptPayload {
+		x.request.Payload = nil
+	}
+	x.connection, x.request.Client, x.request.head, x.response.Payload = nil, nil, "", nil
+	exchanges.Put(x)
+}
+
+// answer calls the handler. If it panics, only its request fails.
+func (x *exchange) answer(c *connection) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.server.config.Logger.Error("a handler of direct mode has panicked", "panic", fmt.Sprint(p), "activity", x.request.Activity.String(), "stack", string(debug.Stack()))
+			x.response.Begin(http.StatusInternalServerError)
+		}
+	}()
+	c.server.config.Handler.Serve(c.ctx, &x.request, &x.response)
+}
+
+// linger gives the client time to read the last answer.
+func (c *connection) linger() {
+	if secure, ok := c.wire.Conn.(*tls.Conn); ok {
+		_ = secure.CloseWrite() // The connection ends in any case.
+	}
+	half, ok := c.conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.conn, lingerBytes) // The connection ends in any case.
+}
+
+// networkOf returns for which of its networks a client counts: its address, or for IPv6
+// the 64 bits of a network, of which one client may have every address.
+func networkOf(of netip.Addr) netip.Prefix {
+	bits := of.BitLen()
+	if of.Is6() && !of.IsLoopback() {
+		bits = 64
+	}
+	network, _ := of.WithZone("").Prefix(bits) // It is zero for no address.
+	return network
+}
