@@ -174,15 +174,15 @@ func TestRefusalDoesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	if s := replica.Stats(); s.Documents != int64(made) || int(s.LSN) != made {
+	if s := replica.Stats(); s.Documents != int64(made) || int(s.LSN) != made+1 {
 		t.Errorf("%d writes were made, there are %d documents at LSN %d", made, s.Documents, s.LSN)
 	}
 	k, epk := keyIn(c, 0)
 	var meter throughput.Meter
-	if found, err := replica.Read(t.Context(), partition.Read{Generation: 1, Key: k, EPK: epk, ID: "0", Meter: &meter}); status.CodeOf(err) != status.CodeTooManyRequests || int(found.LSN) != made || meter.Due() != 0 {
+	if found, err := replica.Read(t.Context(), partition.Read{Generation: 1, Key: k, EPK: epk, ID: "0", Meter: &meter}); status.CodeOf(err) != status.CodeTooManyRequests || int(found.LSN) != made+1 || meter.Due() != 0 {
 		t.Errorf("read: %v at LSN %d for %v RU", err, found.LSN, meter.Due())
 	}
-	if _, lsn, err := replica.Query(t.Context(), partition.Query{Generation: 1, Meter: &meter}); status.CodeOf(err) != status.CodeTooManyRequests || int(lsn) != made || meter.Due() != 0 {
+	if _, lsn, err := replica.Query(t.Context(), partition.Query{Generation: 1, Meter: &meter}); status.CodeOf(err) != status.CodeTooManyRequests || int(lsn) != made+1 || meter.Due() != 0 {
 		t.Errorf("query: %v at LSN %d for %v RU", err, lsn, meter.Due())
 	}
 	if strings.Contains(log.String(), "throughput") {

@@ -115,7 +115,7 @@ func (n *Node) probe(rid resource.RID) error {
 func (n *Node) createPartition(container resource.Container, p resource.Partition) error {
 	ref := replication.PartitionRef{Container: container.RID, Partition: p.ID}
 	return n.cfg.Pool.Build(n.partitionDir(ref), func(store *storage.Store) error {
-		return partition.Initialize(n.partitionConfig(store, ref, &container), p)
+		return partition.InitializeAt(n.partitionConfig(store, ref, &container), p, FirstLSN)
 	})
 }
 
@@ -282,3 +282,7 @@ func (n *Node) notOpened(ref replication.PartitionRef, err error) error {
 	return status.Unavailable(fmt.Errorf("open partition %s of container %s: %w", ref.Partition, ref.Container, err),
 		"Partition %s cannot be opened now%s.", ref.Partition, storage.Because(err))
 }
+
+// FirstLSN is the LSN of a partition that was never written. Clients of direct mode take
+// 0 for the absence of an LSN.
+const FirstLSN = 1

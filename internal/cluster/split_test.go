@@ -538,8 +538,8 @@ func TestSplitWhileHeld(t *testing.T) {
 		t.Errorf("the parent is split again: %v, want 404", err)
 	}
 	for _, child := range result.Children {
-		if lsn, open := w.node.LSN(c.container(), child.ID); !open || lsn != 20 {
-			t.Errorf("child %s: LSN %d, open %v, want 20", child.ID, lsn, open)
+		if lsn, open := w.node.LSN(c.container(), child.ID); !open || lsn != 21 {
+			t.Errorf("child %s: LSN %d, open %v, want 21", child.ID, lsn, open)
 		}
 	}
 }
@@ -650,7 +650,7 @@ func TestSplitFeed(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	c, registers := small(t, w, keyKinds["two"], 40)
-	const seen = resource.LSN(25) // documents 0 to 24
+	const seen = resource.LSN(26) // documents 0 to 24
 	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); err != nil {
 		t.Fatal(err)
 	}

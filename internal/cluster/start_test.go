@@ -303,9 +303,9 @@ func TestOlderPartitionIsRefused(t *testing.T) {
 	}
 
 	copyTree(t, crashed, "part", dir)
-	refused(t, crashed, dir, `container "c"`, "LSN 1", "LSN 6 was acknowledged")
+	refused(t, crashed, dir, `container "c"`, "LSN 2", "LSN 7 was acknowledged")
 	a := accept(t, crashed)
-	if len(a.Lost) == 0 || !strings.Contains(strings.Join(a.Lost, " "), "partition 0 of container 'c' in database 'd' has lost its changes 2 to 6;") {
+	if len(a.Lost) == 0 || !strings.Contains(strings.Join(a.Lost, " "), "partition 0 of container 'c' in database 'd' has lost its changes 3 to 7;") {
 		t.Errorf("lost %q", a.Lost)
 	}
 	after, err := open(crashed, 10)
@@ -448,7 +448,7 @@ func TestOlderPartitionsAreRefused(t *testing.T) {
 		"split":     "the partitions are older than the catalog",
 		"merge":     "the partitions are older than the catalog",
 		"container": "cannot be found",
-		"written":   "LSN 2 was acknowledged",
+		"written":   "LSN 3 was acknowledged",
 		"dropped":   "",
 	} {
 		t.Run(name, func(t *testing.T) {

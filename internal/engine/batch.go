@@ -331,7 +331,7 @@ func (b *batch) ask(ctx context.Context, container *catalog.Container, ask parti
 	e.visit(&b.out.Result, p.ID)
 	b.out.Size = PartitionSize{} // of no partition if there are several
 	b.seen.reached(p.ID, done.LSN)
-	b.out.LSN = done.LSN
+	b.out.LSN = shownLSN(done.LSN)
 	if err != nil {
 		return err
 	}

@@ -331,7 +331,7 @@ func TestPartitionStats(t *testing.T) {
 	for _, s := range stats {
 		documents, writes, lsn = documents+s.Documents, writes+s.Writes, lsn+s.LSN
 	}
-	if documents != 120 || writes != 120 || lsn != 120 {
-		t.Errorf("%d documents, %d writes, LSNs of %d, want 120 of each", documents, writes, lsn)
+	if documents != 120 || writes != 120 || lsn != 128 {
+		t.Errorf("%d documents, %d writes, LSNs of %d, want 120, 120, and one LSN more for each partition", documents, writes, lsn)
 	}
 }

@@ -275,7 +275,7 @@ func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentR
 			// The LSN of the partition is that of other documents. Clients expect a token, so
 			// they get back their own position.
 			p := container.Ranges.Locate(r.EPK).Value
-			doc.Session = p.ID.SessionToken(how.requiredLSN(p))
+			doc.Session = p.ID.SessionToken(shownLSN(how.requiredLSN(p)))
 		}
 		return true, err
 	})
@@ -336,6 +336,6 @@ func (r *Result) visited(id resource.PartitionID) bool {
 
 // reached records the LSN that a partition has reached.
 func (r *Result) reached(id resource.PartitionID, lsn resource.LSN) {
-	r.LSN = lsn
-	r.Session = id.SessionToken(lsn)
+	r.LSN = shownLSN(lsn)
+	r.Session = id.SessionToken(r.LSN)
 }

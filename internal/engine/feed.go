@@ -287,7 +287,7 @@ func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, sinc
 	f.job.read.Add(int64(len(page.Documents)))
 	f.job.charged(func() float64 { return throughput.AtLevel(f.meter.Charge(), f.how.level) })
 	f.seen.reached(p.partition.ID, page.LSN)
-	f.out.LSN = page.LSN
+	f.out.LSN = shownLSN(page.LSN)
 	if err != nil {
 		return false, err
 	}

@@ -172,7 +172,7 @@ func TestCompleteFeedRefused(t *testing.T) {
 		want status.Code
 	}{
 		{"now", w, engine.FeedRequest{Link: link, After: "*"}, status.CodeNotModified},
-		{"from what is kept on", w, engine.FeedRequest{Link: link, After: `"0"`}, 0},
+		{"from what is kept on", w, engine.FeedRequest{Link: link, After: `"1"`}, 0},
 		{"the beginning", w, engine.FeedRequest{Link: link}, status.CodeBadRequest},
 		{"a time", w, engine.FeedRequest{Link: link, After: "*", Since: time.Unix(1, 0)}, status.CodeBadRequest},
 		{"no policy", plain, engine.FeedRequest{Link: other, After: "*"}, status.CodeBadRequest},

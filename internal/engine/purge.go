@@ -110,6 +110,6 @@ func (p *purge) ask(ctx context.Context, container *catalog.Container, t task, k
 	p.engine.visit(&p.out, t.partition.ID)
 	purged, err := replica.Purge(ctx, partition.Purge{Generation: t.partition.Generation, Key: key, Range: t.asked, Meter: &p.meter})
 	p.seen.reached(t.partition.ID, purged.LSN)
-	p.out.LSN = purged.LSN
+	p.out.LSN = shownLSN(purged.LSN)
 	return err
 }

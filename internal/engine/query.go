@@ -398,7 +398,7 @@ func (q *queryPage) visited(id resource.PartitionID, at int, lsn resource.LSN, c
 	q.seen.reached(id, lsn)
 	q.job.charged(func() float64 { return throughput.AtLevel(q.meter.Charge(), q.how.level) })
 	if at >= q.last {
-		q.last, q.out.LSN = at, lsn
+		q.last, q.out.LSN = at, shownLSN(lsn)
 	}
 }
 

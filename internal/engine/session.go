@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 )
@@ -95,13 +96,21 @@ func (r reading) requiredLSN(p resource.Partition) resource.LSN {
 	if r.tokens.IsZero() {
 		return 0
 	}
+	var lsn resource.LSN
 	if len(p.Parents) == 0 {
-		lsn, _ := r.tokens.For(p.ID)
-		return lsn
+		lsn, _ = r.tokens.For(p.ID)
+	} else {
+		lsn, _ = r.tokens.For(append([]resource.PartitionID{p.ID}, p.Parents...)...)
 	}
-	lsn, _ := r.tokens.For(append([]resource.PartitionID{p.ID}, p.Parents...)...)
+	if lsn == cluster.FirstLSN {
+		return 0
+	}
 	return lsn
 }
+
+// shownLSN is an LSN as clients see it. A partition that an earlier version has made, and
+// that was never written, is at 0, which clients of direct mode take for no LSN.
+func shownLSN(lsn resource.LSN) resource.LSN { return max(lsn, cluster.FirstLSN) }
 
 // sessionBytesMax bounds the session token of an answer, so that its header stays
 // below the 8,190 bytes that some HTTP clients accept for one header, and all
@@ -121,6 +130,7 @@ type seenPartition struct {
 // reached records the LSN that a partition has reached. It is called each time
 // that the partition is asked.
 func (s *seen) reached(id resource.PartitionID, lsn resource.LSN) {
+	lsn = shownLSN(lsn)
 	at, found := slices.BinarySearchFunc(*s, id, func(p seenPartition, id resource.PartitionID) int { return cmp.Compare(p.id, id) })
 	if !found {
 		*s = slices.Insert(*s, at, seenPartition{id: id})

@@ -26,6 +26,7 @@ func TestSessionOfParents(t *testing.T) {
 		{"0:-1#3,2:-1#9,5:-1#4", "", 9},
 		{"1:-1#100", "", 0},
 		{"2:11", "", 11},
+		{"5:-1#1", "", 0}, // every partition has reached the first LSN, also one whose store has 0
 		{"5:-1#7", "Eventual", 0},
 		{"5:-1#7", "ConsistentPrefix", 0},
 		{"5:-1#7", "Session", 7},
@@ -91,7 +92,7 @@ func TestSessionOfPage(t *testing.T) {
 		{nil, "", ""},
 		{[][2]uint64{{7, 12}}, "7:-1#12", "7:-1#12"},
 		{[][2]uint64{{7, 12}, {7, 11}}, "7:-1#12", "7:-1#12"},
-		{[][2]uint64{{9, 1}, {7, 12}, {9, 3}, {0, 0}, {9, 2}}, "9:-1#3", "0:-1#0,7:-1#12,9:-1#3"},
+		{[][2]uint64{{9, 1}, {7, 12}, {9, 3}, {0, 0}, {9, 2}}, "9:-1#3", "0:-1#1,7:-1#12,9:-1#3"},
 	} {
 		var s seen
 		for _, r := range c.reached {
