@@ -281,8 +281,12 @@ func (l Liveness) or(other Liveness) Liveness {
 // later one wins. At the same timestamp a tombstone wins over everything, then an
 // expiring cell over a live one; of two tombstones or expiring cells the one with
 // the later second, then the one with the shorter time to live, which was probably
-// written later; then the greater value, by unsigned bytes.
+// written later; then the greater value, by unsigned bytes. A tombstone wins over a
+// counter whatever their timestamps: a counter that was deleted is not counted again.
 func wins(a, b *Cell) bool {
+	if a.Kind == CellCounter && b.Kind == CellTombstone || a.Kind == CellTombstone && b.Kind == CellCounter {
+		return a.Kind == CellTombstone
+	}
 	if a.Timestamp != b.Timestamp {
 		return a.Timestamp > b.Timestamp
 	}

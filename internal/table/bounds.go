@@ -54,13 +54,17 @@ func (r *restriction) tuple(columns int) *row.Type {
 // bound returns the value of a term, which must not be null.
 func (r *restriction) bound(b *binding, t term) ([]byte, error) {
 	if t.unset(b) {
-		return nil, invalid("Invalid unset value for column %s", r.columns[0].Name)
+		return nil, r.noSet()
 	}
 	v, err := t.bind(b)
 	if err == nil && v == nil {
 		err = r.noValue()
 	}
 	return v, err
+}
+
+func (r *restriction) noSet() error {
+	return invalid("Invalid unset value for column %s", r.columns[0].Name)
 }
 
 func (r *restriction) noValue() error {
@@ -175,7 +179,10 @@ func (w *where) tokenRange(b *binding) (least, greatest int64, err error) {
 	}
 	t := w.token
 	if t.equal != nil {
-		least, err = tokenOf(t.equal, b)
+		// As two bounds, the least integer is the whole ring.
+		if least, err = tokenOf(t.equal, b); least == math.MinInt64 {
+			return least, greatest, err
+		}
 		return least, least, err
 	}
 	if t.lower != nil {
@@ -258,7 +265,7 @@ func (r *restriction) encode(v []byte) ([]byte, error) {
 	var key []byte
 	for i, part := range r.tuple(len(r.columns)).Split(v) {
 		if part == nil {
-			return nil, invalid("Invalid null value for column %s", cql.Quote(r.columns[i].Name))
+			return nil, invalid("Invalid null value for column %s", r.columns[i].Name)
 		}
 		key = r.columns[i].key().AppendKey(key, part)
 	}
@@ -287,10 +294,36 @@ func (r *restriction) spans(b *binding, prefix []byte) ([]span, error) {
 	if err != nil {
 		return nil, err
 	}
+	lower, upper, empty, err := r.nulls(lower, upper)
+	if err != nil || empty {
+		return nil, err
+	}
 	var all []span
 	r.between(prefix, 0, lower, upper, &all)
 	slices.SortFunc(all, func(a, b span) int { return bytes.Compare(a.start, b.start) })
 	return all, nil
+}
+
+// nulls treats null as a bound on one column as Apache Cassandra does: it precedes every
+// value in the clustering order. empty says that nothing is between the bounds. Its writers
+// fail with such a bound.
+func (r *restriction) nulls(lower, upper [][]byte) (low, high [][]byte, empty bool, err error) {
+	null := func(bound [][]byte) bool { return bound != nil && bound[0] == nil }
+	if !null(lower) && !null(upper) {
+		return lower, upper, false, nil
+	}
+	start, end := &lower, &upper
+	if r.columns[0].Descending {
+		start, end = end, start
+	}
+	empty = null(*end)
+	if r.writes && (!empty || *start == nil) {
+		return nil, nil, false, r.noValue()
+	}
+	if null(*start) {
+		*start = nil
+	}
+	return lower, upper, empty, nil
 }
 
 // parts returns the values of a bound by column, nil for no bound. columns is their number
@@ -299,12 +332,16 @@ func (r *restriction) parts(b *binding, t term, columns int) ([][]byte, error) {
 	if t == nil {
 		return nil, nil
 	}
+	if columns == 0 {
+		if t.unset(b) {
+			return nil, r.noSet()
+		}
+		v, err := t.bind(b)
+		return [][]byte{v}, err
+	}
 	v, err := r.bound(b, t)
 	if err != nil {
 		return nil, err
-	}
-	if columns == 0 {
-		return [][]byte{v}, nil
 	}
 	parts := r.tuple(columns).Split(v)
 	for i, part := range parts {

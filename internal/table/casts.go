@@ -1,9 +1,12 @@
 package table
 
 import (
+	"math"
+	"math/big"
 	"sync"
 
 	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/table/cql"
 )
 
 // casts returns the functions of CAST by the kind of their result.
@@ -16,7 +19,7 @@ var casts = sync.OnceValue(func() map[row.Kind][]*function {
 				return nil, nil
 			}
 			v, ok := eval(args[0])
-			if !ok {
+			if !ok { // an internal error of Apache Cassandra
 				return nil, failed(f.name, typeNames(f.args), "execution of 'system.%s[%s]' failed: the number has no value of type %s", f.name, f.args[0], f.result)
 			}
 			return v, nil
@@ -32,7 +35,7 @@ var casts = sync.OnceValue(func() map[row.Kind][]*function {
 	for _, from := range numericKinds {
 		for _, to := range numericKinds {
 			if from != to && to != row.KindCounter {
-				add(from, to, func(v []byte) ([]byte, bool) { return numberOf(from, v).encode(to) })
+				add(from, to, func(v []byte) ([]byte, bool) { return castNumber(numberOf(from, v), to) })
 			}
 		}
 		texts(from)
@@ -52,6 +55,20 @@ var casts = sync.OnceValue(func() map[row.Kind][]*function {
 	return all
 })
 
+// castNumber casts a number as Apache Cassandra does: a varint has at most the 64 bits of
+// Java's longValue, and a decimal has the digits that Java prints of a float or double.
+func castNumber(n number, to row.Kind) ([]byte, bool) {
+	switch {
+	case to == row.KindVarInt:
+		return row.VarInt(big.NewInt(n.int64())), true
+	case to == row.KindDecimal && n.kind == row.KindFloat && !math.IsNaN(n.f) && !math.IsInf(n.f, 0):
+		f := row.Float(n.float32())
+		v, err := native(row.KindDecimal).ParseLiteral(row.FloatLiteral, native(row.KindFloat).Format(f), "")
+		return v, err == nil
+	}
+	return n.encode(to)
+}
+
 // castName returns the name of the functions that cast to a kind.
 func castName(k row.Kind) string {
 	name := native(k).String()
@@ -64,11 +81,28 @@ func resolveCast(value argument, to *row.Type) (*function, error) {
 	if t := value.exactType(); t != nil && t.Equal(to) {
 		return nil, nil
 	}
-	candidates := casts()[to.Kind]
-	if len(candidates) == 0 {
+	if len(casts()[to.Kind]) == 0 {
 		return nil, invalid("%s cannot be cast to %s", value, to)
 	}
-	return choose(candidates, []argument{value}, nil, func(all []*function) error {
+	return chooseCast(value, to, nil)
+}
+
+// castFunction finds the function of a CAST outside of a selected expression, where also a
+// value that has the type needs one.
+func castFunction(value argument, to *cql.Type, receiver *row.Type) (*function, error) {
+	t, err := row.ParseType(to.String(), nil)
+	if err != nil {
+		return nil, invalid("%s", err.Error())
+	}
+	return chooseCast(value, t, receiver)
+}
+
+func chooseCast(value argument, to, receiver *row.Type) (*function, error) {
+	candidates := casts()[to.Kind]
+	if len(candidates) == 0 {
+		return nil, noFunction("system." + castName(to.Kind))
+	}
+	return choose(candidates, []argument{value}, receiver, func(all []*function) error {
 		return invalid("Ambiguous call to function system.%s (can be matched by following signatures: %s): use type casts to disambiguate", castName(to.Kind), signatures(all))
 	}, func() error {
 		return invalid("Invalid call to function system.%s, none of its type signatures match (known type signatures: %s)", castName(to.Kind), signatures(candidates))

@@ -29,6 +29,8 @@ type Error struct {
 	// function of the keyspace system.
 	Function  string
 	Arguments []string
+
+	unknown string // a name that no function has, if that is the error
 }
 
 // Error returns the text.

@@ -31,6 +31,14 @@ type function struct {
 	nulls bool
 
 	aggregate func() aggregator // of an aggregate function, which has no eval
+	operator  byte              // of an operation; 0 otherwise
+}
+
+// noFunction returns the error of a name that no function has.
+func noFunction(name string) error {
+	err := invalid("Unknown function '%s'", name)
+	err.unknown = name
+	return err
 }
 
 // call evaluates the function. Null arguments give null, unless the function takes them.
@@ -112,6 +120,8 @@ func readable(as, given *row.Type) bool {
 		return given.Kind == row.KindTimestamp
 	case row.KindTimestamp, row.KindTime:
 		return given.Kind == row.KindBigInt
+	case row.KindDate:
+		return given.Kind == row.KindInt
 	case row.KindVarInt:
 		return given.Kind == row.KindInt || given.Kind == row.KindBigInt || given.Kind == row.KindSmallInt || given.Kind == row.KindTinyInt || given.Kind == row.KindTimestamp
 	}
@@ -129,7 +139,7 @@ func resolveFunction(name cql.Name, args []argument, receiver *row.Type, partiti
 		text = name.Keyspace + "." + name.Name
 	}
 	if name.Keyspace != "" && name.Keyspace != "system" {
-		return nil, invalid("Unknown function '%s'", text)
+		return nil, noFunction(text)
 	}
 	switch name.Name {
 	case "token":
@@ -154,7 +164,7 @@ func resolveFunction(name cql.Name, args []argument, receiver *row.Type, partiti
 		if name.Name == "sum" || name.Name == "avg" {
 			candidates = numericAggregates(name.Name)
 		} else {
-			return nil, invalid("Unknown function '%s'", text)
+			return nil, noFunction(text)
 		}
 	}
 	return choose(candidates, args, receiver, func(all []*function) error {

@@ -84,7 +84,7 @@ func TestFunctions(t *testing.T) {
 		{"bigint -9223372036854775808 / bigint -1", "bigint -9223372036854775808"},
 		{"int 1 / int 0", "function failure _divide(int, int): the operation 'int / int' failed: / by zero"},
 		{"varint 1 / varint 0", "function failure _divide(varint, varint): the operation 'varint / varint' failed: BigInteger divide by zero"},
-		{"decimal 1.0 / decimal 0.0", "function failure _divide(decimal, decimal): the operation 'decimal / decimal' failed: / by zero"},
+		{"decimal 1.0 / decimal 0.0", "function failure _divide(decimal, decimal): the operation 'decimal / decimal' failed: BigInteger divide by zero"},
 		{"double 1.0 / double 0.0", "double Infinity"},
 		{"double -1.0 / int 0", "double -Infinity"},
 		{"int 1 + float 0.5", "float 1.5"},

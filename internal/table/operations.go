@@ -15,7 +15,7 @@ var operations = sync.OnceValue(func() map[byte][]*function {
 	all := map[byte][]*function{}
 	add := func(op byte, left, right, result row.Kind, eval func(a, b []byte) ([]byte, error)) {
 		f := &function{args: []*row.Type{native(left), native(right)}, result: native(result)}
-		f.name = operationNames[op]
+		f.name, f.operator = operationNames[op], op
 		f.eval = func(_ *Moment, args [][]byte) ([]byte, error) {
 			if len(args[0]) == 0 && left != row.KindText && left != row.KindASCII || len(args[1]) == 0 && right != row.KindText && right != row.KindASCII {
 				return nil, nil
@@ -209,7 +209,10 @@ func operateDecimal(op byte, a, b number) ([]byte, error) {
 		return divideDecimals(x, xs, y, ys)
 	}
 	if op == '%' && y.Sign() == 0 {
-		return nil, errZero
+		if x.Sign() == 0 {
+			return nil, reason("Division undefined")
+		}
+		return nil, reason("Division by zero")
 	}
 	scale := max(xs, ys)
 	x = new(big.Int).Mul(x, pow10(int64(scale)-int64(xs)))
@@ -225,7 +228,7 @@ func operateDecimal(op byte, a, b number) ([]byte, error) {
 // decimals, at most 1,000 decimals, without trailing zeros.
 func divideDecimals(x *big.Int, xs int32, y *big.Int, ys int32) ([]byte, error) {
 	if y.Sign() == 0 {
-		return nil, errZero
+		return nil, errBigZero
 	}
 	const digits, scaleMin, scaleMax = 32, 32, 1000
 	first := (int64(precision(x)) - int64(xs)) - (int64(precision(y)) - int64(ys))

@@ -128,11 +128,9 @@ func (p *Prepared) Columns() []ResultColumn {
 	return p.query.resultColumns()
 }
 
-// Select reads a page of a SELECT. The error is an *Error, or one of the source.
+// Select reads a page of a SELECT. The error is an *Error, or one of the source; then the
+// page has only its warning.
 func (p *Prepared) Select(ctx context.Context, source Source, v Values, m *Moment, options *PageOptions) (Page, error) {
-	if err := p.query.checkPaging(options.Size); err != nil {
-		return Page{}, err
-	}
 	return p.query.run(ctx, source, v.binding(m), options)
 }
 

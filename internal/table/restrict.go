@@ -28,8 +28,8 @@ type restriction struct {
 	lowerInclusive, upperInclusive bool
 	lowerTuple, upperTuple         int // columns of a bound that is a tuple; 0 for the value of a column
 
-	// multi says that a relation is on a tuple.
-	multi bool
+	// multi says that a relation is on a tuple, writes that it is one of UPDATE or DELETE.
+	multi, writes bool
 
 	also []*restriction // other CONTAINS on the column
 }
@@ -124,7 +124,7 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 func (w *where) checkTuple(r *cql.Relation, columns []*Column) error {
 	for i, c := range columns {
 		if c.Kind != Clustering {
-			return invalid("Multi-column relations can only be applied to clustering columns but was applied to: %s", cql.Quote(c.Name))
+			return invalid("Multi-column relations can only be applied to clustering columns but was applied to: %s", c.Name)
 		}
 		if slices.Contains(columns[:i], c) {
 			return invalid("Column \"%s\" appeared twice in a relation: %s", c.Name, r)
@@ -143,21 +143,21 @@ func checkRelation(r *cql.Relation, c *Column) error {
 	switch {
 	case r.Kind == cql.OnElement:
 		if t.Kind == row.KindList {
-			return invalid("Indexes on list entries (%s[index] = value) are not currently supported.", cql.Quote(c.Name))
+			return invalid("Indexes on list entries (%s[index] = value) are not currently supported.", c.Name)
 		}
 		if t.Kind != row.KindMap {
-			return invalid("Column %s cannot be used as a map", cql.Quote(c.Name))
+			return invalid("Column %s cannot be used as a map", c.Name)
 		}
 		if r.Operator != cql.Equal {
 			return invalid("Only EQ relations are supported on map entries")
 		}
 		if t.Frozen {
-			return invalid("Map-entry equality predicates on frozen map column %s are not supported", cql.Quote(c.Name))
+			return invalid("Map-entry equality predicates on frozen map column %s are not supported", c.Name)
 		}
 	case r.Operator == cql.Contains && !t.Collection():
-		return invalid("Cannot use CONTAINS on non-collection column %s", cql.Quote(c.Name))
+		return invalid("Cannot use CONTAINS on non-collection column %s", c.Name)
 	case r.Operator == cql.ContainsKey && t.Kind != row.KindMap:
-		return invalid("Cannot use CONTAINS KEY on non-map column %s", cql.Quote(c.Name))
+		return invalid("Cannot use CONTAINS KEY on non-map column %s", c.Name)
 	case r.Operator == cql.Contains || r.Operator == cql.ContainsKey:
 	case t.Multicell() && t.Kind == row.KindUDT:
 		return invalid("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", c.Name, cql.Quote(t.Name))
@@ -296,7 +296,7 @@ func (r *restriction) join(one *restriction) error {
 
 // relation compiles the terms of a relation.
 func (w *where) relation(a *terms, r *cql.Relation, columns []*Column) (*restriction, error) {
-	one := &restriction{columns: columns, text: r.String(), operator: r.Operator, multi: r.Kind == cql.OnTuple}
+	one := &restriction{columns: columns, text: r.String(), operator: r.Operator, multi: r.Kind == cql.OnTuple, writes: w.verb != ""}
 	c := columns[0]
 	to := w.table.receiver(c.Type, c.Name).of(c)
 	if one.multi {
@@ -388,9 +388,9 @@ func (w *where) addToken(a *terms, r *cql.Relation) error {
 	}
 	var order []string
 	for i, c := range w.table.Partition {
-		if order = append(order, cql.Quote(c.Name)); c.Name != names[i] {
+		if order = append(order, c.Name); c.Name != names[i] {
 			for _, c := range w.table.Partition[i+1:] {
-				order = append(order, cql.Quote(c.Name))
+				order = append(order, c.Name)
 			}
 			return invalid("The token function arguments must be in the partition key order: %s", strings.Join(order, ", "))
 		}

@@ -18,6 +18,8 @@ type run struct {
 	page    Page
 	more    bool // there is a row after the page
 
+	limit, limitOfKey int64 // LIMIT and PER PARTITION LIMIT; negative for none
+
 	filters   []filter
 	selectors []selector
 	inGroup   bool   // the selectors have a group that is not on the page
@@ -43,11 +45,12 @@ type mergedRow struct {
 
 // run reads one page.
 func (q *query) run(ctx context.Context, source Source, b *binding, options *PageOptions) (Page, error) {
-	r := &run{q: q, b: b, options: options, page: Page{Warning: q.warning()}}
+	r := &run{q: q, b: b, options: options}
 	if err := r.begin(); err != nil {
 		return Page{}, err
 	}
 	if r.at.limit == 0 {
+		r.page.Warning = q.warning()
 		return r.page, nil
 	}
 	var err error
@@ -79,6 +82,10 @@ func (r *run) begin() (err error) {
 		if r.at.limit, err = limitOf(q.limit, r.b); err != nil {
 			return err
 		}
+	}
+	r.limit = r.at.limit
+	if r.limitOfKey, err = r.partitionLimit(); err != nil {
+		return err
 	}
 	if len(r.options.State) > 0 {
 		if r.at, err = decodeState(r.options.State, r.options.Secret, r.options.ID); err != nil {
@@ -137,11 +144,7 @@ func (r *run) partitionLimit() (int64, error) {
 	if r.q.perKey.unset(r.b) {
 		return -1, nil
 	}
-	n, err := limitOf(r.q.perKey, r.b)
-	if err != nil && err.Error() == "LIMIT must be strictly positive" {
-		err = invalid("PER PARTITION LIMIT must be strictly positive")
-	}
-	return n, err
+	return limitOf(r.q.perKey, r.b)
 }
 
 // byKeys reads the partitions that the statement names.
@@ -152,6 +155,10 @@ func (r *run) byKeys(ctx context.Context, source Source) error {
 	}
 	spans, err := r.q.where.spans(r.b)
 	if err != nil {
+		return err
+	}
+	r.page.Warning = r.q.warning()
+	if err := r.q.checkPaging(r.options.Size, r.limit, len(keys) == 0 || len(spans) == 0); err != nil {
 		return err
 	}
 	if r.at.key != "" {
@@ -234,6 +241,7 @@ func (r *run) byTokens(ctx context.Context, source Source) error {
 	if err != nil {
 		return err
 	}
+	r.page.Warning = r.q.warning()
 	from := r.at.key
 	if from != "" && !r.at.done {
 		if err := r.ofKey(ctx, source, from, spans); err != nil || r.more {
@@ -300,8 +308,8 @@ func (r *run) enter(key string, resumed bool) error {
 		r.rows = 1
 		return nil
 	}
-	r.at.perPartition, err = r.partitionLimit()
-	return err
+	r.at.perPartition = r.limitOfKey
+	return nil
 }
 
 // item reads one item of the partition.

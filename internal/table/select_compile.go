@@ -197,14 +197,14 @@ func (q *query) checkDistinct(order []*Column) error {
 		wrong = order[0] // The rows of several keys are sorted by it.
 	}
 	if wrong != nil {
-		return invalid("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", cql.Quote(wrong.Name))
+		return invalid("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", wrong.Name)
 	}
 	if w.keyed() {
 		return nil
 	}
 	for _, c := range q.table.Partition {
 		if !requested[c] {
-			return invalid("SELECT DISTINCT queries must request all the partition key columns (missing %s)", cql.Quote(c.Name))
+			return invalid("SELECT DISTINCT queries must request all the partition key columns (missing %s)", c.Name)
 		}
 	}
 	return nil
@@ -229,7 +229,7 @@ func (q *query) groupBy(s *cql.Select) error {
 			return q.table.undefined(named.Name)
 		}
 		if c.Kind != PartitionKey && c.Kind != Clustering {
-			return invalid("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", cql.Quote(c.Name))
+			return invalid("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", c.Name)
 		}
 		for found := false; !found; at++ {
 			if at == len(keys) {
@@ -297,7 +297,7 @@ func (q *query) orderBy(s *cql.Select, columns []*Column) error {
 	at, first := 0, true
 	for _, c := range columns {
 		if c.Kind != Clustering {
-			return invalid("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", cql.Quote(c.Name))
+			return invalid("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", c.Name)
 		}
 		for ; at < c.Position; at++ {
 			if !q.where.fixed(q.table.Clustering[at]) {
@@ -329,9 +329,11 @@ func (q *query) resultColumns() []ResultColumn {
 	return q.columns
 }
 
-// checkPaging refuses pages of rows that have to be sorted as a whole.
-func (q *query) checkPaging(size int) error {
-	if q.sorted && size > 0 {
+// checkPaging refuses pages of rows that have to be sorted as a whole, unless all that LIMIT
+// leaves fits into one. nothing says that no row is read.
+func (q *query) checkPaging(size int, limit int64, nothing bool) error {
+	whole := !q.aggregates && len(q.group) == 0 && (nothing || limit >= 0 && limit <= int64(size))
+	if q.sorted && size > 0 && !whole {
 		return invalid("Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
 	return nil

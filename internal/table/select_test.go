@@ -266,9 +266,6 @@ func (m *memory) run(text string, size int, values ...string) (columns []ResultC
 	if err != nil {
 		return nil, "", 0, err
 	}
-	if err := q.checkPaging(size); err != nil {
-		return nil, "", 0, err
-	}
 	options := &PageOptions{Size: size, Secret: []byte("secret"), ID: []byte(text), Now: testNow}
 	for {
 		page, err := q.run(context.Background(), m, b, options)

@@ -42,7 +42,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 	case *cql.CountRows:
 		return &callExpr{f: countRows(), text: "count"}, nil
 	case *cql.Call:
-		return s.call(e, expected)
+		return s.call(e)
 	case *cql.Cast:
 		return s.cast(e)
 	case *cql.Binary:
@@ -95,14 +95,14 @@ func (s *selecting) writeTime(e *cql.WriteTime) (expression, error) {
 		name = "ttl"
 	}
 	if c.Kind == PartitionKey || c.Kind == Clustering {
-		return nil, invalid("Cannot use selection function %s on PRIMARY KEY part %s", name, cql.Quote(c.Name))
+		return nil, invalid("Cannot use selection function %s on PRIMARY KEY part %s", name, c.Name)
 	}
 	if c.Type.Multicell() {
-		kind := "collections"
+		kind := "collection"
 		if c.Type.Kind == row.KindUDT {
-			kind = "UDTs"
+			kind = "UDT"
 		}
-		return nil, invalid("Cannot use selection function %s on non-frozen %s", name, kind)
+		return nil, invalid("Cannot use selection function %s on non-frozen %s %s", name, kind, c.Name)
 	}
 	return &writeTimeExpr{column: c, ttl: e.TTL}, nil
 }
@@ -147,7 +147,7 @@ func (s *selecting) finish(f *function, args []cql.Expr, text func(texts []strin
 	return call, nil
 }
 
-func (s *selecting) call(e *cql.Call, expected *row.Type) (expression, error) {
+func (s *selecting) call(e *cql.Call) (expression, error) {
 	if e.Function.Name == "count" && len(e.Args) == 1 && (e.Function.Keyspace == "" || e.Function.Keyspace == "system") {
 		if l, ok := e.Args[0].(*cql.Literal); ok && l.Kind == cql.IntegerLiteral {
 			return &callExpr{f: countRows(), text: "count"}, nil
@@ -160,7 +160,7 @@ func (s *selecting) call(e *cql.Call, expected *row.Type) (expression, error) {
 			return nil, err
 		}
 	}
-	f, err := resolveFunction(e.Function, args, expected, s.table.keyTypes())
+	f, err := resolveFunction(e.Function, args, nil, s.table.keyTypes())
 	if err != nil {
 		return nil, s.first(err)
 	}
@@ -214,20 +214,24 @@ func (s *selecting) binary(e *cql.Binary, expected *row.Type) (expression, error
 func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 	t, err := s.terms.resolveType(e.Type, s.table.Keyspace)
 	if err != nil {
+		if _, inner := s.argument(e.Value, nil); inner != nil && s.early[s.at] != nil {
+			return nil, inner
+		}
 		return nil, s.first(err)
 	}
 	a, err := s.argument(e.Value, t)
 	if err != nil {
 		return nil, err
 	}
+	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
 	if a.match(t) == noMatch {
-		return nil, invalid("Cannot assign value %s to %s of type %s", e.Value, e, t)
+		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, e.Value, name, e.Value, t)
 	}
 	inner, err := s.compile(e.Value, t)
 	if err != nil {
 		return nil, err
 	}
-	return &hintedExpr{expression: inner, t: t, text: "(" + t.String() + ")" + inner.String()}, nil
+	return &hintedExpr{expression: inner, t: t, text: name + inner.String()}, nil
 }
 
 // nested says whether an operand is an operation of two values, which needs parentheses.
@@ -253,6 +257,15 @@ func (e *hintedExpr) String() string          { return e.text }
 func (s *selecting) tuple(e *cql.TupleLiteral, expected *row.Type) (expression, error) {
 	if len(e.Elements) == 1 && (expected == nil || expected.Kind != row.KindTuple) {
 		return s.compile(e.Elements[0], expected)
+	}
+	for _, element := range e.Elements {
+		if expected != nil && expected.Kind == row.KindTuple {
+			break
+		}
+		switch element.(type) {
+		case *cql.Literal, *cql.Marker, *cql.Null:
+			return nil, invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", e)
+		}
 	}
 	return s.pack(e.Elements, func(i int) *row.Type {
 		if expected != nil && expected.Kind == row.KindTuple && i < len(expected.Parts) {
@@ -367,7 +380,7 @@ func (s *selecting) field(e *cql.Field) (expression, error) {
 	if i < 0 {
 		return nil, invalid("%s of type %s has no field %s", of, cql.Quote(t.Name), e.Field)
 	}
-	return &partExpr{of: of, t: t.Parts[i], text: of.String() + "." + cql.Quote(e.Field), part: field(t, i)}, nil
+	return &partExpr{of: of, t: t.Parts[i], text: of.String() + "." + e.Field, part: field(t, i)}, nil
 }
 
 func (s *selecting) element(e *cql.Element) (expression, error) {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/decandb/decan/internal/row"
-	"github.com/decandb/decan/internal/table/cql"
 )
 
 // A selected expression is compiled into an expression, which is immutable and makes a
@@ -39,7 +38,7 @@ type binding struct {
 	values [][]byte // of the markers; nil is null
 	unset  []bool   // marks values that the client has not set; may be nil
 
-	members map[*jsonValues]map[string]row.JSON // of INSERT JSON, once decoded
+	members map[*jsonValues]map[string][]byte // of INSERT JSON, once decoded
 }
 
 // view is a row while it is evaluated. It is valid for one call.
@@ -73,7 +72,7 @@ type columnExpr struct{ column *Column }
 
 func (e *columnExpr) match(t *row.Type) match       { return typeMatch(t, e.column.Type) }
 func (e *columnExpr) exactType() *row.Type          { return e.column.Type }
-func (e *columnExpr) String() string                { return cql.Quote(e.column.Name) }
+func (e *columnExpr) String() string                { return e.column.Name }
 func (e *columnExpr) marks() bool                   { return false }
 func (e *columnExpr) aggregates() bool              { return false }
 func (e *columnExpr) reads(use func(*Column, bool)) { use(e.column, false) }
@@ -126,9 +125,9 @@ func (e *writeTimeExpr) exactType() *row.Type {
 func (e *writeTimeExpr) match(t *row.Type) match { return typeMatch(t, e.exactType()) }
 func (e *writeTimeExpr) String() string {
 	if e.ttl {
-		return "ttl(" + cql.Quote(e.column.Name) + ")"
+		return "ttl(" + e.column.Name + ")"
 	}
-	return "writetime(" + cql.Quote(e.column.Name) + ")"
+	return "writetime(" + e.column.Name + ")"
 }
 func (e *writeTimeExpr) marks() bool                   { return false }
 func (e *writeTimeExpr) aggregates() bool              { return false }

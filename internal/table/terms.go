@@ -118,6 +118,12 @@ func (a *terms) compile(e cql.Expr, r receiver) (term, error) {
 			return nil, err
 		}
 		return a.apply(f, []cql.Expr{e.Value}, r)
+	case *cql.Cast:
+		f, err := castFunction(a.argument(e.Value), e.Type, r.t)
+		if err != nil {
+			return nil, err
+		}
+		return a.apply(f, []cql.Expr{e.Value}, r)
 	}
 	return nil, invalid("%s is not a value", e)
 }
@@ -162,10 +168,13 @@ func (m *bound) unset(b *binding) bool { return b.unset != nil && b.unset[m.inde
 // apply makes the term of a call of a function.
 func (a *terms) apply(f *function, args []cql.Expr, r receiver) (term, error) {
 	if f.aggregate != nil {
-		return nil, invalid("Aggregate function are not supported in the where clause")
+		return nil, invalid("Aggregation function are not supported in the where clause")
 	}
 	if typeMatch(r.t, f.result) == noMatch {
-		return nil, invalid("Type error: cannot assign result of function system.%s (type %s) to %s (type %s)", f.name, f.result, cql.Quote(r.name), r.t)
+		if f.operator != 0 {
+			return nil, invalid("Type error: cannot assign result of operation %c (type %s) to %s (type %s)", f.operator, f.result, r.name, r.t)
+		}
+		return nil, invalid("Type error: cannot assign result of function system.%s (type %s) to %s (type %s)", f.name, f.result, r.name, r.t)
 	}
 	c := &applied{f: f}
 	for i, e := range args {
@@ -204,7 +213,13 @@ func (a *terms) call(e *cql.Call, r receiver) (term, error) {
 	for i, x := range e.Args {
 		args[i] = a.argument(x)
 	}
+	if name := e.Function.Name; name == "tojson" && (e.Function.Keyspace == "" || e.Function.Keyspace == "system") {
+		return nil, invalid("toJson() may only be used within the selection clause of SELECT statements")
+	}
 	f, err := resolveFunction(e.Function, args, r.t, r.keys)
+	if e, ok := errors.AsType[*Error](err); ok && e.unknown != "" {
+		return nil, invalid("Unknown function %s called", e.unknown)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +232,46 @@ func (a *terms) hint(e *cql.TypeHint, r receiver) (term, error) {
 		return nil, err
 	}
 	if a.argument(e.Value).match(t) == noMatch {
-		return nil, invalid("Cannot cast value %s to type %s", e.Value, t)
+		return nil, invalid("Cannot cast value %s to type %s", e.Value, hintName(e.Type, r.keyspace, false))
 	}
 	if typeMatch(r.t, t) == noMatch {
-		return nil, invalid("Cannot assign value %s to %s of type %s", e, cql.Quote(r.name), r.t)
+		return nil, invalid("Cannot assign value (%s)%s to %s of type %s", hintName(e.Type, r.keyspace, false), e.Value, r.name, r.t)
 	}
-	return a.compile(e.Value, r.part(t, r.name))
+	return a.compile(e.Value, r) // As in Apache Cassandra, the value is one of the receiver.
+}
+
+// hintName returns the name of the type of a hint as messages and columns have it. frozen
+// says that the type is a part of a frozen one.
+func hintName(t *cql.Type, keyspace string, frozen bool) string {
+	frozen = frozen || t.Frozen
+	if t.Kind == cql.NativeType || t.Kind == cql.CustomType || t.Kind == cql.VectorType {
+		return t.String()
+	}
+	parts := make([]string, len(t.Elements))
+	for i, e := range t.Elements {
+		parts[i] = hintName(e, keyspace, frozen || t.Kind == cql.TupleType)
+	}
+	inner := strings.Join(parts, ", ")
+	name := ""
+	switch t.Kind {
+	case cql.TupleType:
+		return "tuple<" + inner + ">"
+	case cql.ListType:
+		name = "list<" + inner + ">"
+	case cql.SetType:
+		name = "set<" + inner + ">"
+	case cql.MapType:
+		name = "map<" + inner + ">"
+	default:
+		if t.Keyspace != "" {
+			keyspace = t.Keyspace
+		}
+		name = keyspace + "." + t.Name
+	}
+	if frozen {
+		return "frozen<" + name + ">"
+	}
+	return name
 }
 
 // whole is a value with parts.
@@ -276,13 +325,13 @@ func (a *terms) collection(e cql.Expr, r receiver) (term, error) {
 		if kind = "list"; r.t.Kind == row.KindVector {
 			kind = "vector"
 		} else if r.t.Kind != row.KindList {
-			return nil, invalid("Invalid list literal for %s of type %s", cql.Quote(r.name), r.t)
+			return nil, invalid("Invalid list literal for %s of type %s", r.name, r.t)
 		}
 		for _, x := range e.Elements {
 			parts = append(parts, pair{x, r.t.Element(), "value", "value(" + r.name + ")"})
 		}
 		if kind == "vector" && len(parts) != r.t.Dimension {
-			return nil, invalid("Invalid vector literal for %s of type %s; expected %d elements, but given %d", cql.Quote(r.name), r.t, r.t.Dimension, len(parts))
+			return nil, invalid("Invalid vector literal for %s of type %s; expected %d elements, but given %d", r.name, r.t, r.t.Dimension, len(parts))
 		}
 	case *cql.SetLiteral:
 		if kind = "set"; r.t.Kind == row.KindMap && len(e.Elements) == 0 {
@@ -292,14 +341,14 @@ func (a *terms) collection(e cql.Expr, r receiver) (term, error) {
 			return a.udt(&cql.UDTLiteral{}, r)
 		}
 		if r.t.Kind != row.KindSet {
-			return nil, invalid("Invalid set literal for %s of type %s", cql.Quote(r.name), r.t)
+			return nil, invalid("Invalid set literal for %s of type %s", r.name, r.t)
 		}
 		for _, x := range e.Elements {
 			parts = append(parts, pair{x, r.t.Key(), "value", "value(" + r.name + ")"})
 		}
 	case *cql.MapLiteral:
 		if kind = "map"; r.t.Kind != row.KindMap {
-			return nil, invalid("Invalid map literal for %s of type %s", cql.Quote(r.name), r.t)
+			return nil, invalid("Invalid map literal for %s of type %s", r.name, r.t)
 		}
 		for _, x := range e.Entries {
 			parts = append(parts, pair{x.Key, r.t.Key(), "key", "key(" + r.name + ")"}, pair{x.Value, r.t.Element(), "value", "value(" + r.name + ")"})
@@ -307,13 +356,13 @@ func (a *terms) collection(e cql.Expr, r receiver) (term, error) {
 	}
 	for _, p := range parts {
 		if marks(p.e) {
-			return nil, invalid("Invalid %s literal for %s: bind variables are not supported inside collection literals", kind, cql.Quote(r.name))
+			return nil, invalid("Invalid %s literal for %s: bind variables are not supported inside collection literals", kind, r.name)
 		}
 		if _, null := p.e.(*cql.Null); null {
 			return nil, invalid("null is not supported inside collections")
 		}
 		if a.argument(p.e).match(p.t) == noMatch {
-			return nil, invalid("Invalid %s literal for %s: %s %s is not of type %s", kind, cql.Quote(r.name), p.what, p.e, p.t)
+			return nil, invalid("Invalid %s literal for %s: %s %s is not of type %s", kind, r.name, p.what, p.e, p.t)
 		}
 		if err := a.partOf(w, p.e, r.part(p.t, p.name)); err != nil {
 			return nil, err
@@ -325,7 +374,7 @@ func (a *terms) collection(e cql.Expr, r receiver) (term, error) {
 // udt compiles a value of a user-defined type; fields may be missing.
 func (a *terms) udt(e *cql.UDTLiteral, r receiver) (term, error) {
 	if r.t.Kind != row.KindUDT {
-		return nil, invalid("Invalid user type literal for %s of type %s", cql.Quote(r.name), r.t)
+		return nil, invalid("Invalid user type literal for %s of type %s", r.name, r.t)
 	}
 	w := &whole{t: r.t, parts: make([]term, len(r.t.Parts))}
 	for _, f := range e.Fields {
@@ -334,7 +383,7 @@ func (a *terms) udt(e *cql.UDTLiteral, r receiver) (term, error) {
 			return nil, invalid("Unknown field '%s' in value of user defined type %s", f.Name, cql.Quote(r.t.Name))
 		}
 		if a.argument(f.Value).match(r.t.Parts[i]) == noMatch {
-			return nil, invalid("Invalid user type literal for %s: field %s is not of type %s", cql.Quote(r.name), cql.Quote(f.Name), r.t.Parts[i])
+			return nil, invalid("Invalid user type literal for %s: field %s is not of type %s", r.name, f.Name, r.t.Parts[i])
 		}
 		t, err := a.compile(f.Value, r.part(r.t.Parts[i], r.name+"."+f.Name))
 		if err != nil {
@@ -350,10 +399,10 @@ func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
 		if len(e.Elements) == 1 {
 			return a.compile(e.Elements[0], r)
 		}
-		return nil, invalid("Invalid tuple type literal for %s of type %s", cql.Quote(r.name), r.t)
+		return nil, invalid("Invalid tuple type literal for %s of type %s", r.name, r.t)
 	}
 	if len(e.Elements) > len(r.t.Parts) {
-		return nil, invalid("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", cql.Quote(r.name), r.t, len(r.t.Parts), len(e.Elements))
+		return nil, invalid("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", r.name, r.t, len(r.t.Parts), len(e.Elements))
 	}
 	w := &whole{t: r.t, parts: make([]term, len(r.t.Parts))}
 	for i, x := range e.Elements {
@@ -366,7 +415,7 @@ func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
 			continue
 		}
 		if a.argument(x).match(r.t.Parts[i]) == noMatch {
-			return nil, invalid("Invalid tuple literal for %s: component %d is not of type %s", cql.Quote(r.name), i, r.t.Parts[i])
+			return nil, invalid("Invalid tuple literal for %s: component %d is not of type %s", r.name, i, r.t.Parts[i])
 		}
 		t, err := a.compile(x, r.part(r.t.Parts[i], r.name+"["+strconv.Itoa(i)+"]"))
 		if err != nil {
@@ -393,6 +442,8 @@ func marks(e cql.Expr) bool {
 	case *cql.TupleLiteral:
 		return slices.ContainsFunc(e.Elements, marks)
 	case *cql.TypeHint:
+		return marks(e.Value)
+	case *cql.Cast:
 		return marks(e.Value)
 	case *cql.Call:
 		return slices.ContainsFunc(e.Args, marks)
@@ -423,7 +474,7 @@ func (r *raw) exactType() *row.Type {
 		if t, err := r.terms.resolveType(e.Type, ""); err == nil {
 			return t
 		}
-	case *cql.Call, *cql.Binary, *cql.Negation:
+	case *cql.Call, *cql.Binary, *cql.Negation, *cql.Cast:
 		if f := r.function(nil); f != nil {
 			return f.result
 		}
@@ -446,6 +497,8 @@ func (r *raw) function(expected *row.Type) *function {
 		f, err = resolveOperation(e.Op, r.terms.argument(e.Left), r.terms.argument(e.Right), expected)
 	case *cql.Negation:
 		f, err = resolveNegation(r.terms.argument(e.Value), expected)
+	case *cql.Cast:
+		f, err = castFunction(r.terms.argument(e.Value), e.Type, expected)
 	}
 	if err != nil {
 		return nil
@@ -464,7 +517,7 @@ func (r *raw) match(t *row.Type) match {
 			return typeMatch(t, own)
 		}
 		return noMatch
-	case *cql.Call, *cql.Binary, *cql.Negation:
+	case *cql.Call, *cql.Binary, *cql.Negation, *cql.Cast:
 		if f := r.function(t); f != nil {
 			return typeMatch(t, f.result)
 		}

@@ -179,7 +179,7 @@ func (w *write) update(a *terms, s *cql.Update) error {
 		case c == nil:
 			return w.table.undefined(x.Target.Column)
 		case c.Kind == PartitionKey || c.Kind == Clustering:
-			return invalid("PRIMARY KEY part %s found in SET part", cql.Quote(c.Name))
+			return invalid("PRIMARY KEY part %s found in SET part", c.Name)
 		case c.Kind == Regular:
 			only = false
 		}
@@ -206,7 +206,7 @@ func (w *write) delete(a *terms, s *cql.Delete) error {
 		case c == nil:
 			return w.table.undefined(x.Column)
 		case c.Kind == PartitionKey || c.Kind == Clustering:
-			return invalid("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", cql.Quote(c.Name))
+			return invalid("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", c.Name)
 		case c.Kind == Regular:
 			only = false
 		}
@@ -320,6 +320,16 @@ func (w *write) checkOneRow() error {
 		return invalid("IN on the partition key is not supported with conditional %s", kind)
 	case slices.ContainsFunc(w.where.clustering, in):
 		return invalid("IN on the clustering key columns is not supported with conditional %s", kind)
+	}
+	return nil
+}
+
+// checkInBatch refuses IN in a statement of a batch with conditions, also in one that has
+// none itself. For IN on the partition key, Apache Cassandra has an internal error.
+func (w *write) checkInBatch() error {
+	in := func(r *restriction) bool { return r != nil && r.in() }
+	if slices.ContainsFunc(w.where.partition, in) {
+		return invalid("Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	case e.Kind == cql.Set:
 		return w.set(a, c, e.Value)
 	}
-	name := cql.Quote(c.Name)
+	name := c.Name
 	text := "(" + name + " = " + name + " + " + e.Value.String() + ")"
 	if e.Kind == cql.Subtract {
 		text = "(" + name + " = " + name + " - " + e.Value.String() + ")"
@@ -30,6 +30,10 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	switch {
 	case e.Kind == cql.Prepend && c.Type.Kind != row.KindList:
 		return invalid("Invalid operation %s for non list column %s", text, name)
+	case e.Kind == cql.Prepend && c.Type.Frozen:
+		return invalid("Invalid operation %s for frozen list column %s", text, name)
+	case e.Kind == cql.Add && (c.Type.Kind == row.KindTuple || c.Type.Kind == row.KindUDT):
+		return invalid("Invalid operation %s for tuple column %s", text, name)
 	case !c.Type.Collection():
 		return invalid("Invalid operation %s for non counter column %s", text, name)
 	case !c.Type.Multicell():
@@ -37,13 +41,15 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	}
 	r := w.table.receiver(c.Type, c.Name)
 	if e.Kind == cql.Subtract && c.Type.Kind == row.KindMap {
-		if _, ok := e.Value.(*cql.MapLiteral); ok {
-			return invalid("Value for a map substraction has to be a set, but was: '%s'", e.Value)
-		}
 		r = r.part(row.SetOf(c.Type.Key()), c.Name)
 	}
 	v, err := a.compile(e.Value, r)
-	if err != nil {
+	switch {
+	case err != nil && c.Type.Kind == row.KindMap && e.Kind == cql.Subtract:
+		return invalid("Value for a map substraction has to be a set, but was: '%s'", e.Value)
+	case err != nil && c.Type.Kind == row.KindMap:
+		return invalid("Value for a map addition has to be a map, but was: '%s'", e.Value)
+	case err != nil:
 		return err
 	}
 	make := map[cql.AssignmentKind]func(uint32, *row.Type, []byte) row.Op{
@@ -57,7 +63,7 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 
 // count compiles the assignment of a counter.
 func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
-	name := cql.Quote(c.Name)
+	name := c.Name
 	if e.Target.Element != nil || e.Target.Field != "" || e.Kind == cql.Set {
 		return invalid("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", name)
 	}
@@ -89,7 +95,7 @@ func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
 
 // setElement compiles column[element] = value.
 func (w *write) setElement(a *terms, c *Column, e *cql.Assignment) error {
-	name := cql.Quote(c.Name)
+	name := c.Name
 	text := "(" + name + "[" + e.Target.Element.String() + "] = " + e.Value.String() + ")"
 	switch {
 	case !c.Type.Collection():
@@ -141,8 +147,8 @@ func elementOp(c *Column, key, v []byte) (row.Op, error) {
 
 // setField compiles column.field = value.
 func (w *write) setField(a *terms, c *Column, e *cql.Assignment) error {
-	name := cql.Quote(c.Name)
-	text := "(" + name + "." + cql.Quote(e.Target.Field) + " = " + e.Value.String() + ")"
+	name := c.Name
+	text := "(" + name + "." + e.Target.Field + " = " + e.Value.String() + ")"
 	switch {
 	case c.Type.Kind != row.KindUDT:
 		return invalid("Invalid operation %s for non-UDT column %s", text, name)
@@ -163,7 +169,7 @@ func (w *write) setField(a *terms, c *Column, e *cql.Assignment) error {
 
 // deletion compiles a column, element or field of DELETE.
 func (w *write) deletion(a *terms, c *Column, e *cql.Target) error {
-	name := cql.Quote(c.Name)
+	name := c.Name
 	switch {
 	case e.Element != nil:
 		if !c.Type.Collection() {

@@ -32,12 +32,14 @@ func checkBatch(kind cql.BatchKind, using cql.Using, writes []*write) error {
 		return invalid("Cannot provide custom timestamp for counter BATCH")
 	case using.Timestamp != nil && slices.ContainsFunc(writes, func(w *write) bool { return w.timestamp != nil }):
 		return invalid("Timestamp must be set either on BATCH or individual statements")
+	case using.Timestamp != nil && counters > 0:
+		return invalid("Cannot provide custom timestamp for a BATCH containing counters")
 	case kind == cql.Counter && counters < len(writes):
 		return invalid("Cannot include non-counter statement in a counter batch")
-	case kind == cql.Logged && counters > 0:
-		return invalid("Cannot include a counter statement in a logged batch")
 	case counters > 0 && counters < len(writes):
 		return invalid("Counter and non-counter mutations cannot exist in the same batch")
+	case kind == cql.Logged && counters > 0:
+		return invalid("Cannot include a counter statement in a logged batch")
 	case conditional && slices.ContainsFunc(writes, func(w *write) bool { return w.table != writes[0].table }):
 		return invalid("Batch with conditions cannot span multiple tables")
 	}
@@ -49,7 +51,13 @@ func checkBatch(kind cql.BatchKind, using cql.Using, writes []*write) error {
 // several partition keys, because one writer knows nothing of another.
 func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error) {
 	var all []*KeyChange
+	conditional := slices.ContainsFunc(parts, func(p batchPart) bool { return p.write.conditional() })
 	for _, p := range parts {
+		if conditional {
+			if err := p.write.checkInBatch(); err != nil {
+				return nil, err
+			}
+		}
 		changes, err := p.write.bind(p.b, times, now)
 		if err != nil {
 			return nil, err
@@ -62,9 +70,14 @@ func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error)
 				all[same].Join(c)
 			}
 		}
-	}
-	if len(all) > 1 && slices.ContainsFunc(all, func(c *KeyChange) bool { return c.conditional }) {
-		return nil, invalid("Batch with conditions cannot span multiple partitions")
+		if conditional && len(all) > 1 {
+			return nil, invalid("Batch with conditions cannot span multiple partitions")
+		}
+		if conditional {
+			if err := p.write.checkOneRow(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	for _, c := range all {
 		if err := c.mixed(); err != nil {

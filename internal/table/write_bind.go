@@ -170,6 +170,9 @@ func (w *write) ops(b *binding) (regular, static []row.Op, err error) {
 				if i == 1 && x.column.Type.Kind == row.KindMap {
 					return nil, nil, invalid("Invalid unset map key")
 				}
+				if i == 1 {
+					return nil, nil, invalid("Invalid unset value for list index")
+				}
 				skip = true
 				continue
 			}
@@ -219,7 +222,13 @@ func (w *write) changes(on targets, m row.Mutation, regular, static []row.Op, se
 	if len(static) > 0 {
 		one := m
 		one.Marker, one.Ops = false, static
-		all = append(all, rowChange{item: StaticItem, mutation: one, serverTime: serverTime})
+		times := 1
+		if w.table.Counter() { // Static counters count for each row.
+			times = max(len(on.rows), 1)
+		}
+		for range times {
+			all = append(all, rowChange{item: StaticItem, mutation: one, serverTime: serverTime})
+		}
 	}
 	if w.deleteRows && len(w.table.Clustering) == 0 {
 		return []rowChange{{partition: true, mutation: m, serverTime: serverTime}}
@@ -444,12 +453,12 @@ func (e *evaluation) check() error {
 		if on.static {
 			found.Exists = found.Exists || found.Static.Alive(e.Now)
 		}
-		for j := range on.all {
-			ok, err := on.all[j].Holds(target, row.Snapshot{Now: e.Now, Covered: covered})
-			if err != nil {
+		// The first condition that does not hold decides, as in Apache Cassandra: what is
+		// wrong with those after it is not seen.
+		for j := 0; j < len(on.all) && e.Applied; j++ {
+			if e.Applied, err = on.all[j].Holds(target, row.Snapshot{Now: e.Now, Covered: covered}); err != nil {
 				return err
 			}
-			e.Applied = e.Applied && ok
 		}
 		same := slices.IndexFunc(e.Found, func(f FoundRow) bool { return bytes.Equal(f.Key, found.Key) && (f.Key == nil) == (found.Key == nil) })
 		if same < 0 {

@@ -14,8 +14,9 @@ type jsonValues struct {
 	text  term
 }
 
-// decode returns the members of the object.
-func (j *jsonValues) decode(b *binding) (map[string]row.JSON, error) {
+// decode returns the values of the columns that the object names; nil is null. All of them
+// are decoded before the names of other columns, and before the key is looked at.
+func (j *jsonValues) decode(b *binding) (map[string][]byte, error) {
 	if members, ok := b.members[j]; ok {
 		return members, nil
 	}
@@ -33,15 +34,32 @@ func (j *jsonValues) decode(b *binding) (map[string]row.JSON, error) {
 	if err != nil {
 		return nil, invalid("%s", err.Error())
 	}
-	members := make(map[string]row.JSON, len(list))
+	named := make(map[string]row.JSON, len(list))
+	for _, m := range list {
+		named[m.Name] = m.Value
+	}
+	members := make(map[string][]byte, len(list))
+	for _, c := range j.table.all() {
+		value, ok := named[c.Name]
+		if !ok {
+			continue
+		}
+		if members[c.Name] = nil; value.Null() {
+			continue
+		}
+		v, err := c.Type.FromJSON(value)
+		if err != nil {
+			return nil, invalid("Error decoding JSON value for %s: %s", c.Name, err.Error())
+		}
+		members[c.Name] = c.Type.Normalize(v)
+	}
 	for _, m := range list {
 		if j.table.Column(m.Name) == nil {
 			return nil, invalid("JSON values map contains unrecognized column: %s", m.Name)
 		}
-		members[m.Name] = m.Value
 	}
 	if b.members == nil {
-		b.members = map[*jsonValues]map[string]row.JSON{}
+		b.members = map[*jsonValues]map[string][]byte{}
 	}
 	b.members[j] = members
 	return members, nil
@@ -56,18 +74,7 @@ type jsonColumn struct {
 
 func (c *jsonColumn) bind(b *binding) ([]byte, error) {
 	members, err := c.decode(b)
-	if err != nil {
-		return nil, err
-	}
-	value, ok := members[c.column.Name]
-	if !ok || value.Null() {
-		return nil, nil
-	}
-	v, err := c.column.Type.FromJSON(value)
-	if err != nil {
-		return nil, invalid("Error decoding JSON value for %s: %s", cql.Quote(c.column.Name), err.Error())
-	}
-	return c.column.Type.Normalize(v), nil
+	return members[c.column.Name], err
 }
 
 func (c *jsonColumn) unset(b *binding) bool {
@@ -93,7 +100,7 @@ func (w *write) insertJSON(a *terms, s *cql.Insert) error {
 		switch c.Kind {
 		case PartitionKey, Clustering:
 			value.skip = false
-			one := &restriction{columns: []*Column{c}, operator: cql.Equal, value: value, text: cql.Quote(c.Name)}
+			one := &restriction{columns: []*Column{c}, operator: cql.Equal, value: value, text: c.Name}
 			if c.Kind == PartitionKey {
 				w.where.partition[c.Position] = one
 			} else {

@@ -20,7 +20,7 @@ type Processor interface {
 	// none. The statement is kept for later requests of any client.
 	Prepare(ctx context.Context, session *Session, keyspace, text string) (*Statement, error)
 
-	// Execute runs a statement of Prepare.
+	// Execute runs a statement of Prepare. With an error, the result may have warnings.
 	Execute(ctx context.Context, session *Session, statement *Statement, request *Request) (*Result, error)
 
 	// Batch runs statements of kind Modify together. It is called with at least one.

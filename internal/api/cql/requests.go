@@ -128,7 +128,7 @@ func (r *request) process() (done outcome) {
 		if internal {
 			r.server.config.Logger.Error("a statement of CQL failed", "error", err)
 		}
-		return outcome{message: worded}
+		return outcome{message: worded, warnings: done.warnings}
 	}
 	return done
 }
@@ -251,7 +251,10 @@ func (r *request) executeStatement(s *Statement, keyspace string, values []frame
 		Keyspace: keyspace, Values: values, Parameters: p, Payload: r.frame.Payload, Trace: r.trace,
 	})
 	if err != nil {
-		return outcome{}, err
+		if result == nil {
+			return outcome{}, err
+		}
+		return outcome{warnings: result.Warnings}, err
 	}
 	done := r.finish(result)
 	if result.Rows != nil {

@@ -8,11 +8,25 @@ func (p *parser) parseSelect() *Select {
 		p.advance()
 	}
 	if p.kind() == kDistinct && p.modifies(p.peek(1)) {
+		if after := p.peek(2); isName(p.peek(1)) && !followsColumn[after] && after != tEOF {
+			p.noViable(p.pos, p.pos+1)
+		}
 		s.Distinct = true
 		p.advance()
 	}
+	if k := p.kind(); (k == kDistinct || k == kJson) && !followsColumn[p.peek(1)] {
+		p.noViable(p.pos, p.pos+1)
+	}
 	s.Selectors = p.selectors()
-	p.expect(kFrom)
+	switch {
+	case p.stopped:
+	case p.kind() == tBracketOpen:
+		p.mismatch(kFrom, 2)
+	case p.peek(1) == tParenOpen:
+		p.expectLooking(kFrom)
+	default:
+		p.expect(kFrom)
+	}
 	s.From = p.tableName()
 	if p.accept(kWhere) {
 		s.Where = p.parseWhere()
@@ -46,6 +60,12 @@ func (p *parser) parseSelect() *Select {
 		s.AllowFiltering = true
 	}
 	return s
+}
+
+// followsColumn holds the tokens that may follow a selected column.
+var followsColumn = [kindCount]bool{
+	tComma: true, tDot: true, tBracketOpen: true, tParenOpen: true, tPlus: true, tMinus: true, tStar: true, tSlash: true, tPercent: true,
+	kFrom: true, kAs: true,
 }
 
 // modifies reports whether JSON or DISTINCT with this token after it is the keyword:
@@ -272,8 +292,11 @@ func (p *parser) assigned(a *Assignment) {
 func (p *parser) parseDelete() *Delete {
 	s := &Delete{}
 	p.advance()
-	if p.kind() != kFrom {
+	if k := p.kind(); isName(k) || k == tEmptyQuoted {
 		for ok := true; ok && !p.stopped; ok = p.accept(tComma) {
+			if k := p.peek(1); k != tComma && k != tDot && k != tBracketOpen && k != kFrom && isName(p.kind()) {
+				p.noViable(p.pos, p.pos+1)
+			}
 			t := Target{Column: p.column()}
 			if p.accept(tBracketOpen) {
 				t.Element = p.term()
@@ -384,7 +407,7 @@ func (p *parser) inValues(start int) Expr {
 		for ok := true; ok && !p.stopped; ok = p.accept(tComma) {
 			t.Elements = append(t.Elements, p.term())
 		}
-		p.expect(tParenClose)
+		p.expectLooking(tParenClose)
 		return t
 	}
 	p.noViable(start, p.pos)
@@ -553,15 +576,20 @@ func (p *parser) tupleInValues() Expr {
 	if !p.expect(tParenOpen) || p.accept(tParenClose) {
 		return t
 	}
-	markers := p.kind() != tParenOpen
+	if k := p.kind(); k != tParenOpen && k != tQuestion && k != tColon {
+		p.noViable(start, p.pos)
+	}
+	markers := p.kind() != tParenOpen // The first one decides about all of them.
 	for ok := true; ok && !p.stopped; ok = p.accept(tComma) {
 		switch k := p.kind(); {
 		case !markers && k == tParenOpen:
 			t.Elements = append(t.Elements, p.tupleTerm())
-		case markers && (k == tQuestion || k == tColon):
+		case !markers:
+			p.mismatch(tParenOpen, 0)
+		case k == tQuestion || k == tColon:
 			t.Elements = append(t.Elements, p.marker())
 		default:
-			p.noViable(start, p.pos)
+			p.noViable(p.pos, p.pos)
 		}
 	}
 	p.expect(tParenClose)

@@ -208,7 +208,9 @@ func cut(line string, low, high int) string {
 		}
 		column++
 		if r > 0xFFFF {
-			column++
+			if column++; column == high+1 {
+				return line[begin:i] + "?" // Java prints half of a character so.
+			}
 		}
 	}
 	return line[begin:]

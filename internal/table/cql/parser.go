@@ -241,7 +241,19 @@ func (p *parser) nameOrMarker(object string) string {
 func (p *parser) keyspaceName() string { return p.nameOrMarker("keyspace") }
 
 // tableName parses [keyspace.]table.
-func (p *parser) tableName() Name { return p.qualified("table") }
+func (p *parser) tableName() Name {
+	if k := p.kind(); isName(k) && p.peek(1) != tDot && !followsTable[p.peek(1)] {
+		p.noViable(p.pos, p.pos+1)
+	}
+	return p.qualified("table")
+}
+
+// followsTable holds the tokens that may follow the name of a table in some statement.
+var followsTable = [kindCount]bool{
+	tEOF: true, tSemicolon: true, tParenOpen: true, kWhere: true, kGroup: true, kOrder: true, kPer: true, kLimit: true, kAllow: true,
+	kUsing: true, kSet: true, kJson: true, kAs: true, kAdd: true, kAlter: true, kDrop: true, kRename: true, kWith: true, kTo: true,
+	kFrom: true, kOf: true, kNorecursive: true, kInsert: true, kUpdate: true, kDelete: true, kApply: true,
+}
 
 func (p *parser) qualified(object string) Name {
 	var n Name

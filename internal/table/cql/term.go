@@ -13,7 +13,7 @@ func (p *parser) term() Expr {
 		k := p.kind()
 		if k != tPlus && k != tMinus {
 			if !followsTerm[k] {
-				p.noViable(p.pos, p.pos)
+				p.noViable(p.pos-p.afterMarker(), p.pos)
 			}
 			break
 		}
@@ -33,6 +33,15 @@ func (p *parser) term() Expr {
 	}
 	p.shallower()
 	return left
+}
+
+// afterMarker returns 1 if the token before the current one is a marker: then a choice
+// began there.
+func (p *parser) afterMarker() int {
+	if p.pos > 0 && p.tokens[p.pos-1].kind == tQuestion {
+		return 1
+	}
+	return 0
 }
 
 // isSumWithColumn reports whether a plus and a column follow, as in l = [1] + l.
@@ -272,6 +281,12 @@ func (p *parser) typeInParentheses() *Type {
 	p.advance()
 	t := p.parseType()
 	ok := errors.Is(p.err, err) && p.accept(tParenClose) && startsValue(p.kind())
+	switch next := p.peek(1); p.kind() {
+	case tColon: // of a map, or of a marker
+		ok = ok && k != tString && isName(next)
+	case kAs: // before the name of a selected expression, or the name of a function
+		ok = ok && !isName(next)
+	}
 	if ok {
 		return t
 	}
@@ -396,7 +411,10 @@ func (p *parser) selectedSigned() Expr {
 		}
 	}
 	if p.kind() == tBracketOpen || p.kind() == tDot {
-		return p.modified(e)
+		e = p.modified(e)
+		if k := p.kind(); p.tokens[p.pos-1].kind != tBracketClose && (k == kCast || isFunction(k) && p.peek(1) == tParenOpen) && !p.stopped {
+			p.noViable(start, p.pos)
+		}
 	}
 	return e
 }

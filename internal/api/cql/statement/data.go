@@ -94,7 +94,10 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	}
 	page, err := own.prepared.Select(ctx, source, door.ValuesOf(r.Values), moment, options)
 	if err != nil {
-		return nil, err
+		if page.Warning == "" {
+			return nil, err
+		}
+		return &door.Result{Warnings: []string{page.Warning}}, err
 	}
 	result := &door.Result{
 		Rows:   &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: of.Keyspace, Name: of.Name}, own.prepared.Columns()), Count: page.Count, Cells: page.Rows, PagingState: page.State},

@@ -29,7 +29,7 @@ type differential struct {
 // TestApache draws schemas, writes and reads, valid and not, and compares the answers of
 // Decan with those of the Apache Cassandra that DECAN_CASSANDRA names: rows as bytes,
 // columns, pages, errors, the schema. DECAN_CQL_STATEMENTS is their number, DECAN_CQL_SEED
-// the seed. compat/cassandra/cassandra.sh runs it.
+// the seed, and DECAN_CQL_SHOWN how many differences of a kind are printed (5). compat/cassandra/cassandra.sh runs it.
 func TestApache(t *testing.T) {
 	apache := cassandraNode(t)
 	if apache == nil {
@@ -41,6 +41,9 @@ func TestApache(t *testing.T) {
 	}
 	if n, err := strconv.ParseUint(os.Getenv("DECAN_CQL_SEED"), 10, 64); err == nil {
 		seed = n
+	}
+	if n, err := strconv.Atoi(os.Getenv("DECAN_CQL_SHOWN")); err == nil {
+		shownMax = n
 	}
 	t.Logf("seed %d, %d statements", seed, count)
 	w := newWorld(t)
