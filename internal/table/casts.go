@@ -71,8 +71,7 @@ func castNumber(n number, to row.Kind) ([]byte, bool) {
 
 // castName returns the name of the functions that cast to a kind.
 func castName(k row.Kind) string {
-	name := native(k).String()
-	return "castAs" + string(name[0]-'a'+'A') + name[1:]
+	return "castAs" + capital(native(k).String())
 }
 
 // resolveCast finds the function that casts a value to a type, nil if the value has

@@ -97,6 +97,9 @@ func (p *Prepared) modifies(a *terms, s *Schema, e cql.Statement, inUse string) 
 	if p.writes = append(p.writes, w); !slices.Contains(p.Tables, t) {
 		p.Tables = append(p.Tables, t)
 	}
+	if p.batch == nil {
+		return w.check()
+	}
 	return nil
 }
 
@@ -110,7 +113,15 @@ func (p *Prepared) batches(a *terms, s *Schema, e *cql.Batch, inUse string) (err
 	if p.times, err = a.optional(e.Using.Timestamp, receiver{t: native(row.KindBigInt), name: "[timestamp]"}); err != nil {
 		return err
 	}
-	return checkBatch(e.Kind, e.Using, p.writes)
+	if err := checkBatch(e.Kind, e.Using, p.writes); err != nil {
+		return err
+	}
+	for _, w := range p.writes {
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Reads says whether the statement is a SELECT.

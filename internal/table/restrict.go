@@ -102,8 +102,6 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 		return invalid("Unsupported restriction: %s", r)
 	case r.Operator == cql.NotEqual:
 		return invalid("Unsupported \"!=\" relation: %s", r)
-	case r.Operator == cql.Like:
-		return invalid("LIKE restriction is only supported on properly indexed columns. %s is not valid.", r)
 	case r.Kind == cql.OnTuple:
 		if err := w.checkTuple(r, columns); err != nil {
 			return err
@@ -116,6 +114,9 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 	one, err := w.relation(a, r, columns)
 	if err != nil {
 		return err
+	}
+	if r.Operator == cql.Like {
+		return invalid("LIKE restriction is only supported on properly indexed columns. %s is not valid.", r)
 	}
 	return w.merge(one, filtering || w.verb == "" && w.through(one) != nil)
 }

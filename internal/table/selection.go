@@ -82,7 +82,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &constantExpr{t: expected, text: e.String(), term: t}, nil
+	return &constantExpr{t: expected, text: textOf(e), term: t}, nil
 }
 
 func (s *selecting) writeTime(e *cql.WriteTime) (expression, error) {
@@ -129,7 +129,7 @@ func (s *selecting) finish(f *function, args []cql.Expr, text func(texts []strin
 		case *cql.Literal, *cql.Marker, *cql.Null:
 			var t term
 			if t, err = s.terms.compile(a, s.table.receiver(f.args[i], name)); err == nil {
-				compiled = &constantExpr{t: f.args[i], text: a.String(), term: t}
+				compiled = &constantExpr{t: f.args[i], text: textOf(a), term: t}
 			}
 		default:
 			compiled, err = s.compile(a, f.args[i])
@@ -225,7 +225,7 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 	}
 	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
 	if a.match(t) == noMatch {
-		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, e.Value, name, e.Value, t)
+		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, textOf(e.Value), name, textOf(e.Value), t)
 	}
 	inner, err := s.compile(e.Value, t)
 	if err != nil {
@@ -339,7 +339,7 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 	if err != nil {
 		return nil, err
 	}
-	return &constantExpr{t: expected, text: e.String(), term: t}, nil
+	return &constantExpr{t: expected, text: textOf(e), term: t}, nil
 }
 
 // fields compiles a value of a user-defined type, whose names of fields are read as columns.
@@ -397,7 +397,7 @@ func (s *selecting) element(e *cql.Element) (expression, error) {
 		return nil, err
 	}
 	result := t.Element()
-	return &partExpr{of: of, t: result, text: of.String() + "[" + e.Key.String() + "]", bound: []term{bound}, part: element(t)}, nil
+	return &partExpr{of: of, t: result, text: of.String() + "[" + textOf(e.Key) + "]", bound: []term{bound}, part: element(t)}, nil
 }
 
 // keyed compiles a map or set of which a part is selected.
@@ -434,7 +434,7 @@ func (s *selecting) slice(e *cql.Slice) (expression, error) {
 		if part.bound[i], err = s.terms.compile(bound, s.table.receiver(t.Key(), name)); err != nil {
 			return nil, err
 		}
-		texts[i] = bound.String()
+		texts[i] = textOf(bound)
 	}
 	part.text = of.String() + "[" + texts[0] + ".." + texts[1] + "]"
 	return part, nil

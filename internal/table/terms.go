@@ -92,6 +92,9 @@ func (a *terms) compile(e cql.Expr, r receiver) (term, error) {
 		}
 		return constant(v), nil
 	case *cql.Null:
+		if r.t.Kind == row.KindCounter {
+			return nil, invalid("Invalid null value for counter increment/decrement")
+		}
 		return constant(nil), nil
 	case *cql.Marker:
 		return a.marker(e, r), nil
@@ -232,10 +235,10 @@ func (a *terms) hint(e *cql.TypeHint, r receiver) (term, error) {
 		return nil, err
 	}
 	if a.argument(e.Value).match(t) == noMatch {
-		return nil, invalid("Cannot cast value %s to type %s", e.Value, hintName(e.Type, r.keyspace, false))
+		return nil, invalid("Cannot cast value %s to type %s", textOf(e.Value), hintName(e.Type, r.keyspace, false))
 	}
 	if typeMatch(r.t, t) == noMatch {
-		return nil, invalid("Cannot assign value (%s)%s to %s of type %s", hintName(e.Type, r.keyspace, false), e.Value, r.name, r.t)
+		return nil, invalid("Cannot assign value (%s)%s to %s of type %s", hintName(e.Type, r.keyspace, false), textOf(e.Value), r.name, r.t)
 	}
 	return a.compile(e.Value, r) // As in Apache Cassandra, the value is one of the receiver.
 }
@@ -362,7 +365,7 @@ func (a *terms) collection(e cql.Expr, r receiver) (term, error) {
 			return nil, invalid("null is not supported inside collections")
 		}
 		if a.argument(p.e).match(p.t) == noMatch {
-			return nil, invalid("Invalid %s literal for %s: %s %s is not of type %s", kind, r.name, p.what, p.e, p.t)
+			return nil, invalid("Invalid %s literal for %s: %s %s is not of type %s", kind, r.name, p.what, textOf(p.e), p.t)
 		}
 		if err := a.partOf(w, p.e, r.part(p.t, p.name)); err != nil {
 			return nil, err
@@ -464,7 +467,7 @@ type raw struct {
 	e     cql.Expr
 }
 
-func (r *raw) String() string { return r.e.String() }
+func (r *raw) String() string { return textOf(r.e) }
 func (r *raw) marks() bool    { return marks(r.e) }
 
 // exactType returns the type of a value that has one by itself.

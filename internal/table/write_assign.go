@@ -21,11 +21,11 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 		return w.set(a, c, e.Value)
 	}
 	name := c.Name
-	text := "(" + name + " = " + name + " + " + e.Value.String() + ")"
+	text := "(" + name + " = " + name + " + " + textOf(e.Value) + ")"
 	if e.Kind == cql.Subtract {
-		text = "(" + name + " = " + name + " - " + e.Value.String() + ")"
+		text = "(" + name + " = " + name + " - " + textOf(e.Value) + ")"
 	} else if e.Kind == cql.Prepend {
-		text = "(" + name + " = " + e.Value.String() + " - " + name + ")"
+		text = "(" + name + " = " + textOf(e.Value) + " - " + name + ")"
 	}
 	switch {
 	case e.Kind == cql.Prepend && c.Type.Kind != row.KindList:
@@ -46,9 +46,9 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	v, err := a.compile(e.Value, r)
 	switch {
 	case err != nil && c.Type.Kind == row.KindMap && e.Kind == cql.Subtract:
-		return invalid("Value for a map substraction has to be a set, but was: '%s'", e.Value)
+		return invalid("Value for a map substraction has to be a set, but was: '%s'", textOf(e.Value))
 	case err != nil && c.Type.Kind == row.KindMap:
-		return invalid("Value for a map addition has to be a map, but was: '%s'", e.Value)
+		return invalid("Value for a map addition has to be a map, but was: '%s'", textOf(e.Value))
 	case err != nil:
 		return err
 	}
@@ -68,7 +68,7 @@ func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
 		return invalid("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", name)
 	}
 	if e.Kind == cql.Prepend {
-		return invalid("Invalid operation (%s = %s - %s) for non list column %s", name, e.Value, name, name)
+		return invalid("Invalid operation (%s = %s - %s) for non list column %s", name, textOf(e.Value), name, name)
 	}
 	if _, ok := e.Value.(*cql.Null); ok {
 		return invalid("Invalid null value for counter increment/decrement")
@@ -96,7 +96,7 @@ func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
 // setElement compiles column[element] = value.
 func (w *write) setElement(a *terms, c *Column, e *cql.Assignment) error {
 	name := c.Name
-	text := "(" + name + "[" + e.Target.Element.String() + "] = " + e.Value.String() + ")"
+	text := "(" + name + "[" + textOf(e.Target.Element) + "] = " + textOf(e.Value) + ")"
 	switch {
 	case !c.Type.Collection():
 		return invalid("Invalid operation %s for non collection column %s", text, name)
@@ -148,7 +148,7 @@ func elementOp(c *Column, key, v []byte) (row.Op, error) {
 // setField compiles column.field = value.
 func (w *write) setField(a *terms, c *Column, e *cql.Assignment) error {
 	name := c.Name
-	text := "(" + name + "." + e.Target.Field + " = " + e.Value.String() + ")"
+	text := "(" + name + "." + e.Target.Field + " = " + textOf(e.Value) + ")"
 	switch {
 	case c.Type.Kind != row.KindUDT:
 		return invalid("Invalid operation %s for non-UDT column %s", text, name)

@@ -54,6 +54,9 @@ func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error)
 	conditional := slices.ContainsFunc(parts, func(p batchPart) bool { return p.write.conditional() })
 	for _, p := range parts {
 		if conditional {
+			if _, err := p.write.where.keys(p.b); err != nil {
+				return nil, err
+			}
 			if err := p.write.checkInBatch(); err != nil {
 				return nil, err
 			}

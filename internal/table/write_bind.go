@@ -67,9 +67,6 @@ type rowChange struct {
 // bind returns what the statement does, by partition key in the order of tokens. times is
 // the timestamp of the request, or of its batch; nil lets the writer give one.
 func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) {
-	if err := w.check(); err != nil {
-		return nil, err
-	}
 	keys, err := w.where.keys(b)
 	if err != nil {
 		return nil, err

@@ -93,6 +93,11 @@ func (w *write) insertJSON(a *terms, s *cql.Insert) error {
 		return err
 	}
 	w.json = &jsonValues{table: w.table, text: text}
+	if _, ok := text.(constant); ok {
+		if _, err := w.json.decode(&binding{}); err != nil {
+			return err
+		}
+	}
 	t := w.table
 	w.where = &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
 	for _, c := range t.all() {

@@ -83,6 +83,9 @@ func (w *world) write(p cql.Parsed, s cql.Statement, name cql.Name, b *binding) 
 	if err != nil {
 		return "", err
 	}
+	if err := compiled.check(); err != nil {
+		return "", err
+	}
 	changes, err := compiled.bind(b, nil, testNow)
 	if err != nil {
 		return "", err

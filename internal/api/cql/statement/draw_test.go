@@ -28,6 +28,7 @@ type drawnTable struct {
 	name    string
 	columns []drawnColumn
 	counter bool
+	deleted bool // a statement has deleted from it
 }
 
 type drawnColumn struct {

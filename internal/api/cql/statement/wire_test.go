@@ -134,6 +134,16 @@ func (r *request) parameters() frame.Parameters {
 	return p
 }
 
+// deletes says whether the request deletes from a table.
+func (r *request) deletes(name string) bool {
+	for _, one := range append(r.batch, *r) {
+		if strings.Contains(one.text, "DELETE") && strings.Contains(one.text, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // pagesMax bounds the pages of one statement.
 const pagesMax = 200
 
