@@ -97,6 +97,24 @@ func (n *Node) IndexProgress(ctx context.Context, c *catalog.Container) int {
 	return slowest
 }
 
+// HasRowIndex reports whether a secondary index of a table has the rows of all partitions.
+// It opens closed partitions, which continues a build that a restart has interrupted.
+func (n *Node) HasRowIndex(ctx context.Context, c *catalog.Container, definition string) bool {
+	n.Warm(ctx, c)
+	for i := range c.Ranges.Len() {
+		s, err := n.acquire(ctx, replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})
+		if err != nil {
+			return false
+		}
+		complete := s.partition.HasRowIndex(definition)
+		s.release()
+		if !complete {
+			return false
+		}
+	}
+	return true
+}
+
 // throttled counts requests over a budget.
 type throttled struct {
 	requests *prometheus.CounterVec

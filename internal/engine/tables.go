@@ -187,6 +187,13 @@ func (e *Engine) ReplaceTable(ctx context.Context, caller auth.Caller, req Table
 	})
 }
 
+// HasIndex reports whether a secondary index with a definition has all rows of a table. It
+// opens the partitions of the table.
+func (e *Engine) HasIndex(ctx context.Context, table resource.RID, definition string) bool {
+	c, ok := e.catalog.View().ContainerByRID(table)
+	return ok && e.node.HasRowIndex(ctx, c, definition)
+}
+
 // DropTable removes a table with its rows. The error is 404 if there is none.
 func (e *Engine) DropTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
 	return e.define(caller, auth.Delete, req.link(), func(*Resource) error {

@@ -32,6 +32,17 @@ func (f *Lookup) usable(now *published) bool {
 	return f != nil && now.Indexing.HasRowIndex(f.Definition)
 }
 
+// HasRowIndex reports whether a secondary index with a definition has all rows of the
+// partition.
+func (p *Partition) HasRowIndex(definition string) bool {
+	now, err := p.acquire()
+	if err != nil {
+		return false
+	}
+	defer p.release(now)
+	return now.Indexing.HasRowIndex(definition)
+}
+
 // termKey returns the key of the list of the item with a row key.
 func (f *Lookup) termKey(row []byte) []byte {
 	key := storage.TermKey(nil, f.Value)

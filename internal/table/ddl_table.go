@@ -342,13 +342,7 @@ func (a *alteration) drop() error {
 		if c.Kind == PartitionKey || c.Kind == Clustering {
 			return invalid("Cannot drop PRIMARY KEY column %s", cql.Quote(name))
 		}
-		var dependent []string
-		for _, i := range changed.Indexes {
-			if i.Column == name {
-				dependent = append(dependent, i.Name)
-			}
-		}
-		if len(dependent) > 0 {
+		if dependent := changed.indexesOn(name); len(dependent) > 0 {
 			return invalid("Cannot drop column %s because it has dependent secondary indexes (%s)", cql.Quote(name), strings.Join(dependent, ", "))
 		}
 		if views := a.keyspace.views(changed.Name); len(views) > 0 {
@@ -379,8 +373,8 @@ func (a *alteration) rename() error {
 			return invalid("Cannot rename non PRIMARY KEY column %s", cql.Quote(r.From))
 		case a.find(r.To) != nil:
 			return invalid("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists", cql.Quote(r.From), cql.Quote(r.To), t.Keyspace, t.Name)
-		case slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Column == r.From }):
-			return invalid("Can't rename column %s because it has dependent secondary indexes", cql.Quote(r.From))
+		case len(t.indexesOn(r.From)) > 0:
+			return invalid("Can't rename column %s because it has dependent secondary indexes (%s)", cql.Quote(r.From), strings.Join(t.indexesOn(r.From), ", "))
 		case len(a.keyspace.views(t.Name)) > 0:
 			return invalid("Can't rename column %s because materialized views depend on it", cql.Quote(r.From))
 		}

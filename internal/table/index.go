@@ -29,6 +29,16 @@ func (t *Table) rowIndex(i *Index) *row.Index {
 	return x
 }
 
+// indexesOn returns the names of the indexes on a column.
+func (t *Table) indexesOn(column string) (names []string) {
+	for _, i := range t.Indexes {
+		if i.Column == column {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
 // of returns what the index has of its column.
 func (i *Index) of() row.IndexOf {
 	kind, _, ok := strings.Cut(i.Target, "(")
@@ -140,6 +150,9 @@ func (a *access) lookup(t *Table, b *binding) (*Lookup, error) {
 		if v, err = r.element.bind(b); err != nil {
 			return nil, err
 		}
+		if entrySize(v, entry) >= indexedMax {
+			return nil, invalid("Index expression values may not be larger than 64K")
+		}
 	}
 	l := &Lookup{Definition: a.index.Terms, First: []string{MetaItem}, Whole: terms.Part == row.IndexStatic}
 	if len(t.Static) > 0 {
@@ -147,4 +160,81 @@ func (a *access) lookup(t *Table, b *binding) (*Lookup, error) {
 	}
 	l.Value = terms.AppendValue(nil, v, entry)
 	return l, nil
+}
+
+// indexedMax is the least size in bytes of a value that Apache Cassandra does not index.
+const indexedMax = 65535
+
+// entrySize is the size of a map's entry as Apache Cassandra indexes it: two values, each
+// with its length and an end.
+func entrySize(key, value []byte) int { return 2*3 + len(key) + len(value) }
+
+// checkIndexed returns the error of a write of a value that is too large for an index.
+func (t *Table) checkIndexed(changes []rowChange) error {
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		c := t.Column(x.Column)
+		for j := range changes {
+			size, err := x.largest(t, c, &changes[j])
+			if err != nil {
+				return err
+			}
+			if size >= indexedMax {
+				return invalid("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)", size, x.Name, t.Keyspace, t.Name, cql.Quote(c.Name), indexedMax)
+			}
+		}
+	}
+	return nil
+}
+
+// largest returns the size of the first value that a change writes for an index and that
+// is too large, or of another one. c is the column of the index.
+func (x *Index) largest(t *Table, c *Column, change *rowChange) (size int, err error) {
+	static := change.item == StaticItem
+	switch {
+	case change.item == "" || change.mutation.DeleteRow:
+		return 0, nil
+	case c.Kind == Clustering && !static:
+		if len(change.item) < indexedMax {
+			return 0, nil
+		}
+		columns := make([]row.KeyColumn, len(t.Clustering))
+		for i, c := range t.Clustering {
+			columns[i] = c.key()
+		}
+		values, err := row.DecodeKey(columns, []byte(change.item[len(RowItems):]))
+		if err != nil {
+			return 0, err
+		}
+		return len(values[c.Position]), nil
+	case c.Kind == Static != static || c.Kind == PartitionKey:
+		return 0, nil
+	}
+	of := x.of()
+	keys := of == row.IndexKeys || of == row.IndexValues && c.Type.Kind == row.KindSet
+	for _, op := range change.mutation.Ops {
+		if op.Column != c.ID {
+			continue
+		}
+		size = max(size, len(op.Value))
+		for _, e := range op.Elements {
+			var key []byte
+			if (keys || of == row.IndexEntries) && len(e.Path)+len(e.Value)+entrySize(nil, nil) >= indexedMax {
+				if key, err = c.Type.PathKey(&row.Cell{Path: e.Path, Original: e.Original}); err != nil {
+					return 0, err
+				}
+			}
+			one := len(e.Value)
+			switch {
+			case keys:
+				one = len(key)
+			case of == row.IndexEntries:
+				one = entrySize(key, e.Value)
+			}
+			if size = max(size, one); size >= indexedMax {
+				return size, nil
+			}
+		}
+	}
+	return size, nil
 }

@@ -45,6 +45,7 @@ system.local key text (1), bootstrapped text, broadcast_address inet, broadcast_
 system.peers peer inet (1), data_center text, host_id uuid, preferred_ip inet, rack text, release_version text, rpc_address inet, schema_version uuid, tokens set<text>
 system.peers_v2 peer inet (1), peer_port int (2), data_center text, host_id uuid, native_address inet, native_port int, preferred_ip inet, preferred_port int, rack text, release_version text, schema_version uuid, tokens set<text>
 system.size_estimates keyspace_name text (1), table_name text (2), range_start text (2), range_end text (2), mean_partition_size bigint, partitions_count bigint
+system.IndexInfo table_name text (1), index_name text (2), value blob
 system.built_views keyspace_name text (1), view_name text (2), status_replicated boolean
 system_schema.keyspaces keyspace_name text (1), durable_writes boolean, replication frozen<map<text, text>>
 system_schema.tables keyspace_name text (1), table_name text (2), additional_write_policy text, bloom_filter_fp_chance double, caching frozen<map<text, text>>, cdc boolean, comment text, compaction frozen<map<text, text>>, compression frozen<map<text, text>>, crc_check_chance double, dclocal_read_repair_chance double, default_time_to_live int, extensions frozen<map<text, blob>>, flags frozen<set<text>>, gc_grace_seconds int, id uuid, max_index_interval int, memtable text, memtable_flush_period_in_ms int, min_index_interval int, read_repair text, read_repair_chance double, speculative_retry text
@@ -70,7 +71,7 @@ system_virtual_schema.columns keyspace_name text (1), table_name text (2), colum
 var notIn311 = []string{
 	"system_views", "system_virtual_schema", "system.peers_v2",
 	"system.local.broadcast_port", "system.local.listen_port", "system.local.rpc_port",
-	"additional_write_policy", "memtable", "read_repair", "coordinator_port", "source_port",
+	"system.IndexInfo.value", "additional_write_policy", "memtable", "read_repair", "coordinator_port", "source_port",
 }
 
 // onlyIn311 are columns that only 3.11 has.
@@ -202,6 +203,26 @@ func (y *System) Version() [16]byte { return y.version }
 
 // Rows returns the rows of a system table, nil for another table.
 func (y *System) Rows(t *Table) *Rows { return y.rows[t] }
+
+// IndexInfo is the table system."IndexInfo" of the indexes that are complete.
+func (y *System) IndexInfo() *Table { return y.Keyspace("system").Table("IndexInfo") }
+
+// Built returns the rows of system."IndexInfo", which has the keyspaces in a column named
+// table_name. complete reports whether an index has all rows of its table.
+func (y *System) Built(complete func(t *Table, definition string) bool) *Rows {
+	rows := &Rows{table: y.IndexInfo(), items: map[string][]rowItem{}}
+	for _, k := range y.keyspaces {
+		for _, t := range k.Tables {
+			for _, i := range t.Indexes {
+				if complete(t, i.Terms) {
+					rows.add(map[string][]byte{"table_name": []byte(t.Keyspace), "index_name": []byte(i.Name)})
+				}
+			}
+		}
+	}
+	rows.sort()
+	return rows
+}
 
 // table returns the rows of a system table.
 func (y *System) table(keyspace, name string) *Rows {

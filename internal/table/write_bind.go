@@ -100,6 +100,11 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 		mutation.Timestamp = *timestamp
 	}
 	changes := w.changes(on, mutation, regular, static, timestamp == nil)
+	if !w.conditional() {
+		if err := w.table.checkIndexed(changes); err != nil {
+			return nil, err
+		}
+	}
 	conditions, err := w.bindConditions(b)
 	if err != nil {
 		return nil, err
@@ -401,6 +406,11 @@ func (k *KeyChange) Evaluate(items Items) error {
 	}
 	if !k.Applied {
 		return nil
+	}
+	if k.conditional {
+		if err := k.Table.checkIndexed(k.changes); err != nil {
+			return fail(err)
+		}
 	}
 	return fail(e.change())
 }

@@ -92,6 +92,11 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	if source = stored; stored.table == "" {
 		source = now.system.Rows(of)
 	}
+	if of == now.system.IndexInfo() {
+		source = now.system.Built(func(t *table.Table, definition string) bool {
+			return p.config.Engine.HasIndex(ctx, now.ridOf(t), definition)
+		})
+	}
 	page, err := own.prepared.Select(ctx, source, door.ValuesOf(r.Values), moment, options)
 	if err != nil {
 		if page.Warning == "" {

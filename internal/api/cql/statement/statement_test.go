@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -166,8 +167,35 @@ func (w *world) offers() string {
 	return out.String()
 }
 
+// built waits until all indexes have all rows.
+func (w *world) built(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		now, err := w.schema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := ""
+		for _, k := range now.user.Keyspaces() {
+			for _, of := range k.Tables {
+				for _, i := range of.Indexes {
+					if !w.config.Engine.HasIndex(t.Context(), now.ridOf(of), i.Terms) {
+						missing = i.Name
+					}
+				}
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the index %s is not built", missing)
+		}
+	}
+}
+
 // TestStories runs statements of testdata: each line ends a statement with a semicolon.
-// "use" sets the keyspace, "clock" lets seconds pass, "offers" prints the throughput.
+// "use" sets the keyspace, "clock" lets seconds pass, "offers" prints the throughput, "built" waits for indexes.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -177,6 +205,9 @@ func TestStories(t *testing.T) {
 			switch d.Cmd {
 			case "use":
 				keyspace = strings.TrimSpace(d.Input)
+				return ""
+			case "built":
+				w.built(t)
 				return ""
 			case "offers":
 				return w.offers()
