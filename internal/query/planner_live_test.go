@@ -533,7 +533,8 @@ func plannerJob(t *testing.T) (total int, seed uint64) {
 }
 
 // TestPlanner asks the service's planner random queries and compares its answers with
-// those of Decan. DECAN_PLANNER is the number of queries and DECAN_PLANNER_SEED where
+// those of Decan. A tenth of the queries are of the kind that TestSecondOpinion runs.
+// DECAN_PLANNER is the number of queries and DECAN_PLANNER_SEED where
 // they begin; without the former the test does nothing. It writes the shortest example
 // of each kind of difference in the form of testdata/vectors.
 func TestPlanner(t *testing.T) {
@@ -544,7 +545,11 @@ func TestPlanner(t *testing.T) {
 	for done := 0; done < total; {
 		var list []question
 		for range min(5000, total-done) {
-			list = append(list, randomQuery(rand.New(rand.NewPCG(seed, uint64(done+len(list))))))
+			r := rand.New(rand.NewPCG(seed, uint64(done+len(list))))
+			if list = append(list, randomQuery(r)); len(list)%10 == 0 {
+				w := &queryWriter{Rand: r, joins: joinsMax}
+				list[len(list)-1] = question{query: w.query(3, "c", false)}
+			}
 		}
 		failed += j.judgeAll(t, list, found, documented)
 		if done += len(list); done%20_000 == 0 {
