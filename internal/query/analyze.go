@@ -19,12 +19,12 @@ type analysis struct {
 	functions   func(name string) (Function, bool) // user-defined; nil if there are none
 	diagnostics []sql.Diagnostic
 	size        int                    // of diagnostics, in bytes
-	limits      []sql.Diagnostic       // limits that the query exceeds; reported if there is no other error
+	limit       []sql.Diagnostic       // the limit that the query exceeds; reported if there is no other error
 	unknown     []sql.Diagnostic       // user-defined functions that do not exist: only a container knows
 	missing     string                 // "" when everything is executable
-	joins       int                    // JOINs so far, those of subqueries included
 	udfs        int                    // calls of user-defined functions so far
 	iterations  int                    // inputs with IN so far, those of subqueries included
+	loops       int                    // of these, those that are loops around the current clause
 	whole       sql.Span               // of the query
 	clause      clause                 // of the innermost query
 	in          frame                  // the innermost query
@@ -65,7 +65,7 @@ type bound struct {
 
 // Limits of the service for one query.
 const (
-	joinsMax = 10
+	joinsMax = 10 // of inputs with IN inside each other; the planner calls them joins
 	udfsMax  = 10
 	termsMax = 5 // of all FullTextScore calls
 )
@@ -101,7 +101,7 @@ func (p *Plan) check(text string) error {
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
-		faults = a.limits
+		faults = a.limit
 	}
 	if len(faults) > 0 {
 		return sql.NewError(text, faults...)
@@ -145,7 +145,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if s.set {
 		s.addSet(a.newSet())
 	}
-	in, place, before, iterations := a.in, a.at, a.clause, a.iterations
+	in, place, before, iterations, loops := a.in, a.at, a.clause, a.iterations, a.loops
 	a.in, a.at, a.clause = frame{q, s}, at, clauseFrom
 	defer func() { a.in, a.at, a.clause = in, place, before }()
 	if q.Top != nil && q.Offset != nil {
@@ -187,6 +187,9 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 		if q.From != nil {
 			a.leak(q.From.Inputs[:len(q.From.Inputs)-1], s)
 		}
+	}
+	if isGrouped(q) && len(q.GroupBy) == 0 {
+		a.loops = loops // aggregates end them
 	}
 	if at == source && !s.set {
 		a.width[q] = len(s.own) + 1
@@ -253,14 +256,6 @@ func (a *analysis) ungrouped(check func()) {
 func (a *analysis) input(q *sql.Select, i int, at position) {
 	in, s := &q.From.Inputs[i], a.in.s
 	first := i == 0 && at < inside
-	if in.In {
-		a.iterations++
-	}
-	if i > 0 {
-		if a.joins++; a.joins == joinsMax+1 {
-			a.exceeded("SC3002", "joins", joinsMax)
-		}
-	}
 	if q.Rank && in.In {
 		a.unranked(in.At, "SC2223", "The FROM clause with the IN operator is")
 	}
@@ -277,6 +272,12 @@ func (a *analysis) input(q *sql.Select, i int, at position) {
 		s.addSet(one.set)
 	default:
 		one = a.collection(in, i, one, at)
+	}
+	if in.In {
+		a.iterations++
+		if a.loops++; a.loops > joinsMax {
+			a.exceeded("SC3002", "joins", joinsMax)
+		}
 	}
 	name := in.Name()
 	if name == "" {
@@ -367,9 +368,12 @@ func renames(in *sql.Input) bool {
 	return plain && !in.In && in.Subquery == nil
 }
 
-// exceeded records that the query exceeds a limit of the service.
+// exceeded records that the query exceeds a limit of the service. The planner reports
+// one limit, that with the least code.
 func (a *analysis) exceeded(code, what string, limit int) {
-	a.limits = append(a.limits, sql.Diagnosticf(a.whole, code, "The SQL query exceeded the maximum number of %s. The allowed limit is %d.", what, limit))
+	if len(a.limit) == 0 || code < a.limit[0].Code {
+		a.limit = []sql.Diagnostic{sql.Diagnosticf(a.whole, code, "The SQL query exceeded the maximum number of %s. The allowed limit is %d.", what, limit)}
+	}
 }
 
 // list checks the select list.

@@ -71,9 +71,11 @@ func (a *analysis) subquery(x *sql.Subquery, s *scope) bound {
 		a.combined(x.At)
 		return bound{null: true}
 	}
+	loops := a.loops
 	a.depth++
 	inner := a.query(x.Query, s, expression)
 	a.depth--
+	a.loops = loops
 	in := a.in.s
 	if a.many[x.Query] {
 		for range inner.own {

@@ -547,7 +547,7 @@ func TestPlanner(t *testing.T) {
 		for range min(5000, total-done) {
 			r := rand.New(rand.NewPCG(seed, uint64(done+len(list))))
 			if list = append(list, randomQuery(r)); len(list)%10 == 0 {
-				w := &queryWriter{Rand: r, joins: joinsMax}
+				w := &queryWriter{Rand: r, loops: loopsMax}
 				list[len(list)-1] = question{query: w.query(3, "c", false)}
 			}
 		}

@@ -243,7 +243,7 @@ func (a *analysis) searchTerms(call *sql.CallExpr) {
 		a.report(terms[0].Span(), "SC2241", "The second through last arguments of the 'FullTextScore' function must be literals of type string or object specifying the fuzzy search argument containing a 'term' property which is a string and a 'distance' property which is a number between 0 and 2 (inclusive).")
 	}
 	if len(terms) > termsMax {
-		a.limits = append(a.limits, sql.Diagnosticf(a.whole, "SC3032", "The SQL query exceeded the maximum number of search terms supplied to 'FullTextScore' function call. The allowed limit is %d.", termsMax))
+		a.exceeded("SC3032", "search terms supplied to 'FullTextScore' function call", termsMax)
 	}
 }
 

@@ -405,7 +405,7 @@ type queryWriter struct {
 	*rand.Rand
 	aliases []string
 	made    int // aliases so far, so that some hide others and most do not
-	joins   int // number that may still be added
+	loops   int // inputs with IN that may still be added
 }
 
 func (w *queryWriter) alias() string {
@@ -414,6 +414,15 @@ func (w *queryWriter) alias() string {
 		return fmt.Sprint(pick(w.Rand, w.aliases), "x", w.made)
 	}
 	return fmt.Sprint("v", w.made)
+}
+
+// loopsMax leaves one loop for the list of groups, which has one more.
+const loopsMax = joinsMax - 1
+
+// loop reports whether an input may have IN, and counts it.
+func (w *queryWriter) loop() bool {
+	w.loops--
+	return w.loops >= 0
 }
 
 func (w *queryWriter) path() string {
@@ -442,25 +451,19 @@ func (w *queryWriter) from(depth int, top string, scalar bool) string {
 	}
 	var inputs []string
 	for i := range 1 + w.IntN(3) {
-		if i > 0 {
-			if w.joins == 0 {
-				break
-			}
-			w.joins--
-		}
 		alias, input := w.alias(), ""
 		switch {
 		case i == 0 && top != "" && depth > 0 && w.IntN(5) == 0:
 			input = "(" + w.query(depth-1, top, false) + ") " + alias
-		case i == 0 && top != "" && w.IntN(3) == 0:
+		case i == 0 && top != "" && w.IntN(3) == 0 && w.loop():
 			input = alias + " IN " + top + pick(w.Rand, []string{".t", ".k", ".b"})
 		case i == 0 && top != "":
 			input = top + pick(w.Rand, []string{"", "", ".a", ".k[0]"}) + " " + alias
 		case depth > 0 && !scalar && w.IntN(4) == 0:
 			input = "(" + w.query(depth-1, "", false) + ") " + alias
-		case depth > 0 && w.IntN(6) == 0 && !scalar:
+		case depth > 0 && w.IntN(6) == 0 && !scalar && w.loop():
 			input = alias + " IN (" + w.query(depth-1, "", false) + ")"
-		case w.IntN(3) == 0 || scalar:
+		case w.IntN(3) == 0 || scalar || !w.loop():
 			input = w.path() + " " + alias
 		default:
 			input = alias + " IN " + w.path()
@@ -622,7 +625,7 @@ func TestSecondOpinion(t *testing.T) {
 	}
 	queries, found, refused := 0, 0, 0
 	for queries < 2_000 {
-		w := &queryWriter{Rand: r, joins: joinsMax}
+		w := &queryWriter{Rand: r, loops: loopsMax}
 		text := w.query(3, "c", false)
 		q, err := sql.Parse(text, nil)
 		if err != nil {

@@ -476,7 +476,7 @@ func TestRandomShapes(t *testing.T) {
 	}
 	queries, found := 0, 0
 	for tries := 0; queries < 2_000 && tries < 50_000; tries++ {
-		w := &queryWriter{Rand: r, joins: 2}
+		w := &queryWriter{Rand: r, loops: 3}
 		text := w.query(2, "c", false)
 		p, err := Compile(text, nil, ix, Options{})
 		if err != nil {
