@@ -22,6 +22,7 @@ var reads = [operations]bool{
 	opProcedureRead: true, opProcedureList: true, opProcedureQuery: true,
 	opUserRead: true, opUserList: true, opUserQuery: true,
 	opRangeList: true, opRangeRead: true,
+	opAddresses: true, opBarrier: true,
 	opOfferList: true, opOfferQuery: true, opOfferRead: true,
 	opConflict:     true,
 	opDocumentRead: true, opDocumentList: true, opDocumentFeed: true, opDocumentQuery: true, opQueryPlan: true,

@@ -51,6 +51,13 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.direct.from != nil {
+		for i := range done.Results {
+			if e := done.Results[i].Err; e != nil {
+				done.Results[i].Err = moved(e)
+			}
+		}
+	}
 	code := http.StatusOK
 	if slices.ContainsFunc(done.Results, func(one engine.OperationResult) bool { return one.Err != nil }) {
 		code = http.StatusMultiStatus

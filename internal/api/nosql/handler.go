@@ -88,10 +88,18 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 	if err := h.watch.Ready(); err != nil {
 		return nil, err
 	}
-	found, err := route(&r.target, r.method)
+	found, err := r.action, error(nil)
+	if found.serve == nil {
+		found, err = route(&r.target, r.method)
+	}
 	r.operation = found.operation
 	if err != nil {
 		return nil, err
+	}
+	if r.direct.from != nil {
+		if err := h.locate(r); err != nil {
+			return nil, err
+		}
 	}
 	if found.operation != opDocumentRead && h.limits.RequestTimeout > 0 {
 		// A point read does not wait, and a timer would be a significant part of
@@ -176,6 +184,9 @@ func (h *handler) failure(r *request, err error) *response {
 		h.logger.LogAttrs(r.ctx, slog.LevelWarn, "request unavailable", requestAttrs(r, err)...)
 	case status.CodeNotModified:
 		return r.answer(http.StatusNotModified, nil)
+	}
+	if r.direct.from != nil {
+		e = moved(e)
 	}
 	return h.errorAnswer(r, e)
 }

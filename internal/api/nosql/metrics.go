@@ -64,6 +64,8 @@ const (
 	opPermissionList
 	opPermissionQuery
 	opRangeList
+	opAddresses
+	opBarrier
 	opRangeRead
 	opOfferList
 	opOfferQuery
@@ -137,6 +139,8 @@ var operationNames = [operations]string{
 	opPermissionList:    "permission_list",
 	opPermissionQuery:   "permission_query",
 	opRangeList:         "range_list",
+	opAddresses:         "addresses",
+	opBarrier:           "barrier",
 	opRangeRead:         "range_read",
 	opOfferList:         "offer_list",
 	opOfferQuery:        "offer_query",
@@ -176,7 +180,7 @@ func (o operation) reads() bool {
 		opProcedureRead, opProcedureList, opProcedureQuery,
 		opUserRead, opUserList, opUserQuery,
 		opPermissionRead, opPermissionList, opPermissionQuery,
-		opRangeRead, opRangeList, opOfferRead, opOfferList, opOfferQuery:
+		opRangeRead, opRangeList, opAddresses, opBarrier, opOfferRead, opOfferList, opOfferQuery:
 		return true
 	}
 	return false

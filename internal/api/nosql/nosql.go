@@ -40,6 +40,7 @@ type Config struct {
 	Engine     *engine.Engine
 	Limits     resource.Limits       // the zero value: resource.DefaultLimits
 	Endpoint   string                // URL that the account document advertises; empty: from the request's own scheme and Host header
+	Direct     int                   // port of direct mode as clients reach it, on the host of the endpoint; 0: direct mode is off
 	Version    string                // of this program, for response headers and error texts; empty: devel
 	Now        func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: discard
@@ -79,17 +80,23 @@ type Switches struct {
 // raw request target, so no handler before it may clean or redirect paths, as
 // http.ServeMux does. Two doors may share a Registerer, and then count together.
 func New(cfg Config) http.Handler {
+	h := newHandler(cfg)
+	h.admit = cfg.Admit
+	return h
+}
+
+func newHandler(cfg Config) *handler {
 	h := &handler{
-		engine:   cfg.Engine,
-		account:  cfg.Engine.Account(),
-		limits:   cfg.Limits,
-		endpoint: cfg.Endpoint,
-		now:      cfg.Now,
-		logger:   cfg.Logger,
-		switches: cfg.Switches,
-		admit:    cfg.Admit,
-		watch:    cfg.Watch,
-		memory:   cfg.Memory,
+		engine:     cfg.Engine,
+		account:    cfg.Engine.Account(),
+		limits:     cfg.Limits,
+		endpoint:   cfg.Endpoint,
+		directPort: cfg.Direct,
+		now:        cfg.Now,
+		logger:     cfg.Logger,
+		switches:   cfg.Switches,
+		watch:      cfg.Watch,
+		memory:     cfg.Memory,
 	}
 	if h.limits == (resource.Limits{}) {
 		h.limits = resource.DefaultLimits()
@@ -124,6 +131,7 @@ type handler struct {
 	account        resource.Account
 	limits         resource.Limits
 	endpoint       string // with a trailing slash, or empty
+	directPort     int    // 0 without direct mode
 	now            func() time.Time
 	logger         *slog.Logger
 	switches       Switches

@@ -22,6 +22,8 @@ import (
 // returns it after the answer is written, so a handler keeps nothing of it.
 type request struct {
 	message
+	direct    directRequest   // zero for a request of the REST protocol
+	action    action          // instead of that of method and target; zero for none
 	ctx       context.Context // base, or base with the time limit of the request
 	target    target
 	caller    auth.Caller
@@ -186,13 +188,10 @@ func (r *request) readBody(limit int) ([]byte, error) {
 	}
 }
 
-// readPayload is readBody for a door that has read the body.
+// readPayload is readBody for a door that has read the body, and counted its memory.
 func (r *request) readPayload(limit int) ([]byte, error) {
 	if len(r.payload) > limit {
 		return nil, tooLarge(r, limit)
-	}
-	if !r.takeBody(len(r.payload)) {
-		return nil, r.memory.Refusal()
 	}
 	return r.payload, nil
 }

@@ -166,7 +166,10 @@ var resourceTypes = []resourceType{
 	},
 	{words: "dbs/clientencryptionkeys", feature: "client encryption keys"},
 	{words: "dbs/udts", feature: "user-defined types"},
-	{words: "addresses", feature: "direct mode instead of gateway mode"},
+	{
+		words: "addresses",
+		feed:  verbs{get: action{opAddresses, (*handler).readAddresses}},
+	},
 	{words: "media", feature: "attachments"},
 	{words: "operations", feature: "distributed transactions"},
 	{words: "snapshots", feature: "snapshots"},
