@@ -50,7 +50,8 @@ internal/engine: value partitionkey resource status pacing auth index patch quer
 internal/api/cql/frame:
 internal/api/cql: status auth audit row table table/cql api/cql/frame
 internal/batchlog: partitionkey resource status auth row partition engine
-internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog api/cql api/cql/frame
+internal/materialize: partitionkey resource status auth row table partition engine
+internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog materialize api/cql api/cql/frame
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/api/nosql/rntbd: audit

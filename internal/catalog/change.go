@@ -224,6 +224,18 @@ func (c TruncateContainer) apply(d *draft) error {
 	return create.apply(d)
 }
 
+// Together makes several changes in one commit: all of them, or none.
+type Together []Change
+
+func (t Together) apply(d *draft) error {
+	for _, c := range t {
+		if err := c.apply(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // PutThroughput changes the offer of a database or container: 404 if it has no
 // offer, 412 if Expect is not the offer's etag.
 type PutThroughput struct {

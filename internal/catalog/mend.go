@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/decandb/decan/internal/storage"
 )
@@ -11,7 +12,9 @@ import (
 // free space, that end a split or merge, or by which an operator solves the
 // problem, such as throughput, limits and keys, are not refused.
 func grows(change Change) bool {
-	switch change.(type) {
+	switch change := change.(type) {
+	case Together:
+		return slices.ContainsFunc(change, grows)
 	case CreateDatabase, CreateContainer, ReplaceContainer, CreateUser, CreatePermission,
 		CreateScript, ReplaceScript, PutRole, PutRoleAssignment, PlanSplit, PlanMerge:
 		return true

@@ -338,6 +338,7 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 		"ReplaceTable":    of(a.ReplaceTable, engine.TableRequest{Keyspace: "ks", Name: "user", Version: noETag}),
 		"DropTable":       of(a.DropTable, engine.TableRequest{Keyspace: "ks", Name: "none"}),
 		"TruncateTable":   of(a.TruncateTable, engine.TableRequest{Keyspace: "ks", Name: "none"}),
+		"ReplaceTables":   of(a.ReplaceTables, []engine.TableRequest{{Keyspace: "ks", Name: "none"}}),
 		"WriteItems":      of(a.WriteItems, engine.WriteItemsRequest{Table: a.table, Key: "k", Change: changeFunc(func(partition.Items) error { return status.Conflict() })}),
 		"WriteAllItems": func(ctx context.Context, c auth.Caller) error {
 			_, errs := a.WriteAllItems(ctx, c, []engine.WriteItemsRequest{{Table: a.table, Key: "k", Change: changeFunc(func(partition.Items) error { return status.Conflict() })}})

@@ -128,6 +128,7 @@ type TableRequest struct {
 	Indexes        []string          // Replace only: the definitions of its secondary indexes, as package row writes them
 	Throughput     ThroughputRequest // Create only; zero: as for a container
 	Version        resource.ETag     // Replace only: the version that the change was made from
+	Views          []string          // Truncate only: names of its materialized views
 }
 
 func (r *TableRequest) link() Link { return Link{Database: r.Keyspace, Container: r.Name} }
@@ -206,41 +207,6 @@ func (e *Engine) DropTable(ctx context.Context, caller auth.Caller, req TableReq
 		}
 		e.node.DropContainer(c.RID)
 		e.logger.Info("table dropped", "container", c.RID)
-		return nil
-	})
-}
-
-// TruncateTable removes the rows of a table: one commit replaces its partitions by new
-// ones without rows. The table gets a new RID and keeps its throughput. The error is 404
-// if there is none.
-func (e *Engine) TruncateTable(ctx context.Context, caller auth.Caller, req TableRequest) (Resource, error) {
-	return e.define(caller, auth.Replace, req.link(), func(out *Resource) error {
-		c, err := e.table(req.link())
-		if err != nil {
-			return err
-		}
-		fresh := c.Container
-		fresh.RID = e.catalog.ReserveContainer(c.Database.RID)
-		partitions := e.tile(c.PartitionKey, c.Ranges.Len())
-		for i := range partitions {
-			partitions[i].Range = c.Ranges.At(i).Range
-		}
-		if err := e.node.CreatePartitions(ctx, fresh, partitions); err != nil {
-			return err
-		}
-		view, err := e.catalog.Commit(ctx, catalog.TruncateContainer{RID: c.RID, Expect: c.ETag, Container: fresh, Partitions: partitions})
-		if status.CodeOf(err) == status.CodeUnavailable {
-			return err // The commit may be durable.
-		}
-		if err != nil {
-			e.node.DiscardPartitions(fresh.RID, partitions)
-			return err
-		}
-		e.node.DropContainer(c.RID)
-		e.logger.Info("table truncated", "container", c.RID, "now", fresh.RID)
-		if now, ok := view.ContainerByRID(fresh.RID); ok {
-			out.container(view, now)
-		}
 		return nil
 	})
 }
@@ -339,6 +305,10 @@ type ReadItemsRequest struct {
 
 	Lookup *partition.Lookup // limits the visit; nil for no limit
 
+	// Marked limits a visit of Range to marked items, in no order; see partition.Items. An
+	// item may be visited more than once.
+	Marked bool
+
 	// Level is the consistency level that the read is charged for. What is read is
 	// always the latest state.
 	Level resource.Consistency
@@ -408,9 +378,11 @@ func (v *itemVisit) ofRange(ctx context.Context, c *catalog.Container) error {
 		}
 	}
 	for _, t := range tasks(c, []partitionkey.Range{rest}) {
-		r := partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Meter: v.meter, Resumed: len(v.after) > 0}
+		r := partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Marked: v.req.Marked, Meter: v.meter, Resumed: len(v.after) > 0}
 		r.Visit = func(i *partition.Item) (bool, error) {
-			v.after = append(v.after[:0], i.Position...)
+			if !v.req.Marked {
+				v.after = append(v.after[:0], i.Position...)
+			}
 			more, err := v.req.Visit(i)
 			v.stopped = !more
 			return more, err

@@ -46,7 +46,8 @@ type Items interface {
 	Get(item string) (body []byte, err error)
 
 	// Put replaces the body of an item; nil removes the item. The item is removed
-	// by itself at a time in seconds since 1970, never if that is zero. body is copied.
+	// by itself at a time in seconds since 1970, never if that is zero. The greatest time
+	// marks the item: a partition finds its marked items at once. body is copied.
 	// The error is TooLarge for a body that exceeds Limits.DocumentBytes, and that of a
 	// full logical partition.
 	Put(item string, body []byte, expires int64) error
@@ -185,6 +186,9 @@ type ReadItems struct {
 	After []byte
 
 	Lookup *Lookup // limits the visit; nil for no limit
+
+	// Marked limits the visit of a range to marked items, in no order; see [Items].
+	Marked bool
 
 	Session resource.LSN      // that the caller has seen; zero for none
 	Meter   *throughput.Meter // receives the charge
@@ -335,6 +339,9 @@ func (v *itemVisit) ofRange(ctx context.Context) error {
 	}
 	v.p.served.queries.Add(1)
 	v.scans++
+	if r.Marked {
+		return v.failed(v.ofMarked(ctx, clip))
+	}
 	low, high := layout.KeyBounds(clip, own.Width)
 	low = append([]byte{byte(storage.FamilyDocument)}, low...)
 	high = append([]byte{byte(storage.FamilyDocument)}, high...)

@@ -28,6 +28,9 @@ func (t *Table) CheckItem(item, body []byte) error {
 			return fmt.Errorf("the static row has a marker or clustering values")
 		}
 		return t.checkCells(&r, Static)
+	case t.View == nil && len(item) > 0 && (item[0] == OutboxItems[0] || string(item) == OutboxRange):
+		_, err := DecodeOutbox(item, body)
+		return err
 	case len(item) == 0 || item[0] != RowItems[0]:
 		return fmt.Errorf("its name %x is not that of an item", item)
 	}

@@ -246,12 +246,15 @@ func (d *definer) alterTable(e *cql.AlterTable) (Change, error) {
 		if changed.Options, err = t.Options.apply(e.Properties, true); err == nil && t.Counter() && changed.Options.DefaultTTL > 0 {
 			err = invalid("Cannot set default_time_to_live on a table with counters")
 		}
+		if err == nil && changed.Options.GCGraceSeconds == 0 && len(k.views(t.Name)) > 0 {
+			err = invalid("Cannot alter gc_grace_seconds of the base table of a materialized view to 0%s", undelivered)
+		}
 		a.table = &changed
 	}
 	if err != nil {
 		return Change{}, err
 	}
-	return d.changed(Updated, "TABLE", k.withTable(a.table.withColumns(a.columns)), t.Name), nil
+	return d.changed(Updated, "TABLE", a.keyspace.withTable(a.table.withColumns(a.columns)), t.Name), nil
 }
 
 // alteration is one ALTER TABLE.
@@ -375,13 +378,31 @@ func (a *alteration) rename() error {
 			return invalid("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists", cql.Quote(r.From), cql.Quote(r.To), t.Keyspace, t.Name)
 		case len(t.indexesOn(r.From)) > 0:
 			return invalid("Can't rename column %s because it has dependent secondary indexes (%s)", cql.Quote(r.From), strings.Join(t.indexesOn(r.From), ", "))
-		case len(a.keyspace.views(t.Name)) > 0:
-			return invalid("Can't rename column %s because materialized views depend on it", cql.Quote(r.From))
 		}
 		renamed := *c
 		renamed.Name = r.To
 		a.columns = slices.Clone(a.columns)
 		a.columns[slices.Index(a.columns, c)] = &renamed
+		if err := a.renameInViews(r.From, r.To); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renameInViews changes the WHERE clauses of the views of the table.
+func (a *alteration) renameInViews(from, to string) error {
+	for _, v := range a.keyspace.Tables {
+		if v.View == nil || v.View.Base != a.table.Name {
+			continue
+		}
+		view, err := v.View.renamed(from, to)
+		if err != nil {
+			return err
+		}
+		changed := *v
+		changed.View = view
+		a.keyspace = a.keyspace.withTable(&changed)
 	}
 	return nil
 }

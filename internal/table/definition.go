@@ -172,7 +172,7 @@ func readKeyspace(d StoredKeyspace) (*Keyspace, error) {
 		}
 		k = k.withTable(t)
 	}
-	return k, nil
+	return k.linked(), nil
 }
 
 // typeReader reads the types of a keyspace. A user-defined type may have another one in

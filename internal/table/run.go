@@ -315,6 +315,8 @@ func (r *run) enter(key string, resumed bool) error {
 // item reads one item of the partition.
 func (r *run) item(item, body []byte) (more bool, err error) {
 	switch item[0] {
+	case OutboxItems[0], OutboxRange[0]:
+		return true, nil
 	case MetaItem[0]:
 		meta, err := row.DecodeMeta(bytes.Clone(body))
 		r.meta = meta
@@ -331,6 +333,9 @@ func (r *run) item(item, body []byte) (more bool, err error) {
 func (r *run) row(key, body []byte) (more bool, err error) {
 	regulars := r.view.values[len(r.q.statics):]
 	alive, err := r.reader.Read(body, r.q.regulars, row.Snapshot{Now: r.options.Now, Covered: r.meta.Covering(key)}, regulars)
+	if v := r.q.table.View; v != nil && v.Strict {
+		alive = r.reader.Marker.Live(r.options.Now)
+	}
 	if err != nil || !alive {
 		return true, err
 	}

@@ -101,6 +101,10 @@ type View struct {
 	BaseID     [16]byte
 	AllColumns bool   // the view selects *
 	Where      string // the relations of the view
+
+	// Strict says that a column of the view's key is not in the table's key. Then a row
+	// exists as long as its marker, whatever its cells are. It follows from the table.
+	Strict bool
 }
 
 // Keyspace is a keyspace. It is immutable.
@@ -204,7 +208,7 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	changed := k.withoutTable(t.Name)
 	changed.Tables = append(changed.Tables, t)
 	slices.SortFunc(changed.Tables, func(a, b *Table) int { return strings.Compare(a.Name, b.Name) })
-	return changed
+	return changed.linked()
 }
 
 func (k *Keyspace) withoutTable(name string) *Keyspace {

@@ -46,6 +46,7 @@ system.peers peer inet (1), data_center text, host_id uuid, preferred_ip inet, r
 system.peers_v2 peer inet (1), peer_port int (2), data_center text, host_id uuid, native_address inet, native_port int, preferred_ip inet, preferred_port int, rack text, release_version text, schema_version uuid, tokens set<text>
 system.size_estimates keyspace_name text (1), table_name text (2), range_start text (2), range_end text (2), mean_partition_size bigint, partitions_count bigint
 system.IndexInfo table_name text (1), index_name text (2), value blob
+system.view_builds_in_progress keyspace_name text (1), view_name text (2), start_token text (2), end_token text (2), keys_built bigint, last_token text
 system.built_views keyspace_name text (1), view_name text (2), status_replicated boolean
 system_schema.keyspaces keyspace_name text (1), durable_writes boolean, replication frozen<map<text, text>>
 system_schema.tables keyspace_name text (1), table_name text (2), additional_write_policy text, bloom_filter_fp_chance double, caching frozen<map<text, text>>, cdc boolean, comment text, compaction frozen<map<text, text>>, compression frozen<map<text, text>>, crc_check_chance double, dclocal_read_repair_chance double, default_time_to_live int, extensions frozen<map<text, blob>>, flags frozen<set<text>>, gc_grace_seconds int, id uuid, max_index_interval int, memtable text, memtable_flush_period_in_ms int, min_index_interval int, read_repair text, read_repair_chance double, speculative_retry text
@@ -69,7 +70,7 @@ system_virtual_schema.columns keyspace_name text (1), table_name text (2), colum
 // notIn311 are the keyspaces, tables and columns of systemTables that 3.11 does not have.
 // Columns without a table are those of every table.
 var notIn311 = []string{
-	"system_views", "system_virtual_schema", "system.peers_v2",
+	"system_views", "system_virtual_schema", "system.peers_v2", "system.view_builds_in_progress",
 	"system.local.broadcast_port", "system.local.listen_port", "system.local.rpc_port",
 	"system.IndexInfo.value", "additional_write_policy", "memtable", "read_repair", "coordinator_port", "source_port",
 }
@@ -171,7 +172,8 @@ type System struct {
 	*Schema // the schema with the system keyspaces
 	version [16]byte
 	rows    map[*Table]*Rows
-	old     bool // as 3.11
+	old     bool     // as 3.11
+	host    [16]byte // of the node
 }
 
 // NewSystem returns the system keyspaces for a schema and a node.
@@ -182,7 +184,7 @@ func NewSystem(s *Schema, n Node) *System {
 	}
 	all := &Schema{keyspaces: slices.Concat(s.keyspaces, system)}
 	slices.SortFunc(all.keyspaces, func(a, b *Keyspace) int { return strings.Compare(a.Name, b.Name) })
-	y := &System{Schema: all, rows: map[*Table]*Rows{}, old: n.old()}
+	y := &System{Schema: all, rows: map[*Table]*Rows{}, old: n.old(), host: n.Host}
 	for _, k := range system {
 		for _, t := range k.Tables {
 			y.rows[t] = &Rows{table: t, items: map[string][]rowItem{}}

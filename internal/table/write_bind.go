@@ -30,6 +30,11 @@ type KeyChange struct {
 	Key   string // routing key
 	Now   int64  // in seconds since 1970: what has expired then is not there
 
+	// Projections are those of the views of the table, as they are when the change is
+	// evaluated. Projected says that Evaluate left an outbox, which is to be settled.
+	Projections []*Projection
+	Projected   bool
+
 	conditional bool
 	conditions  []rowConditions
 	changes     []rowChange
@@ -392,7 +397,7 @@ const lateWrites = 600
 // Evaluate checks the conditions and makes the changes. It is called again after an error
 // of the partition, so it begins again.
 func (k *KeyChange) Evaluate(items Items) error {
-	k.Applied, k.Found = true, nil
+	k.Applied, k.Found, k.Projected = true, nil, false
 	e := evaluation{KeyChange: k, items: items}
 	body, err := items.Get(MetaItem)
 	if err != nil {
@@ -515,6 +520,11 @@ func (e *evaluation) change() error {
 		if err := e.items.Put(MetaItem, e.meta.Append(nil), 0); err != nil {
 			return err
 		}
+		if len(e.Projections) > 0 {
+			if err := e.leave(OutboxRange, nil, changed); err != nil {
+				return err
+			}
+		}
 	}
 	for _, item := range order {
 		before, covered, err := e.read(item)
@@ -526,6 +536,9 @@ func (e *evaluation) change() error {
 			return err
 		}
 		if err := e.put(item, &after); err != nil {
+			return err
+		}
+		if err := e.project(item, &before, &after, covered); err != nil {
 			return err
 		}
 	}

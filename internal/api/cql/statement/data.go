@@ -90,7 +90,7 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	var source table.Source
 	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level, retries: p.retries()}
 	if source = stored; stored.table == "" {
-		source = now.system.Rows(of)
+		source = now.system.RowsWith(of, p.builds)
 	}
 	if of == now.system.IndexInfo() {
 		source = now.system.Built(func(t *table.Table, definition string) bool {

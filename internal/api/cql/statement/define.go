@@ -29,26 +29,11 @@ func defines(s cql.Statement, keyspace string) (permission, on string) {
 	return permission, "<keyspace " + keyspace + ">"
 }
 
-// later returns the error of a statement that is not there yet.
-func later(s cql.Statement) error {
-	what := ""
-	switch s.(type) {
-	case *cql.CreateView, *cql.AlterView, *cql.DropView:
-		what = "Materialized views are"
-	default:
-		return nil
-	}
-	return &table.Error{Text: what + " not supported yet."}
-}
-
 // attemptsMax is how often a definition is tried again because another one came first.
 const attemptsMax = 8
 
 // define carries out a statement that changes definitions.
 func (p *Processor) define(ctx context.Context, session *door.Session, s cql.Statement, r *door.Request) (*door.Result, error) {
-	if err := later(s); err != nil {
-		return nil, err
-	}
 	s, err := withThroughput(s, r.Payload)
 	if err != nil {
 		return nil, err
@@ -80,6 +65,9 @@ func (p *Processor) define(ctx context.Context, session *door.Session, s cql.Sta
 		if err != nil {
 			return nil, err
 		}
+		if _, creates := s.(*cql.CreateView); creates || len(now.viewed) > 0 {
+			p.views.Defined()
+		}
 		return &door.Result{Charge: res.Charge, Changes: changesOf(now, &c)}, nil
 	}
 }
@@ -91,7 +79,23 @@ func changesOf(before *schema, c *table.Change) (all []frame.SchemaChange) {
 			all = append(all, frame.SchemaChange{Change: frame.Dropped, Target: frame.TargetTable, Keyspace: c.Keyspace, Name: t.Name})
 		}
 	}
+	for _, t := range changedViews(before, c) {
+		all = append(all, frame.SchemaChange{Change: frame.Updated, Target: frame.TargetTable, Keyspace: c.Keyspace, Name: t.Name})
+	}
 	return append(all, frame.SchemaChange{Change: string(c.Kind), Target: c.Target, Keyspace: c.Keyspace, Name: c.Name})
+}
+
+// changedViews returns the views of a table that ALTER TABLE changes.
+func changedViews(before *schema, c *table.Change) (views []*table.Table) {
+	if c.Target != frame.TargetTable || c.Kind != table.Updated {
+		return nil
+	}
+	for _, t := range c.Schema.Keyspace(c.Keyspace).Tables {
+		if t.View != nil && t.View.Base == c.Name && !bytes.Equal(t.Definition(), before.byTable[[2]string{c.Keyspace, t.Name}].Definition) {
+			views = append(views, t)
+		}
+	}
+	return views
 }
 
 // commit makes a change in the catalog. NotFound, Conflict and PreconditionFailed say
@@ -127,6 +131,13 @@ func (p *Processor) commit(ctx context.Context, session *door.Session, now *sche
 		if done, res, err := p.changeThroughput(ctx, session, engine.Link{Database: c.Keyspace, Container: c.Name}, asked, same); done {
 			return res, err
 		}
+		if views := changedViews(now, c); len(views) > 0 {
+			all := []engine.TableRequest{req}
+			for _, v := range views {
+				all = append(all, engine.TableRequest{Keyspace: c.Keyspace, Name: v.Name, Definition: v.Definition(), Version: now.byTable[[2]string{c.Keyspace, v.Name}].Version})
+			}
+			return e.ReplaceTables(ctx, caller, all)
+		}
 		return e.ReplaceTable(ctx, caller, req)
 	}
 	for _, column := range t.Partition {
@@ -155,7 +166,14 @@ func (p *Processor) truncate(ctx context.Context, session *door.Session, now *sc
 	if now.ridOf(t) == "" {
 		return nil, &table.Error{Class: table.Unauthorized, Text: t.Keyspace + " keyspace is not user-modifiable."}
 	}
-	res, err := p.config.Engine.TruncateTable(ctx, session.Caller, engine.TableRequest{Keyspace: t.Keyspace, Name: t.Name})
+	if t.View != nil {
+		return nil, &table.Error{Text: "Cannot TRUNCATE materialized view directly; must truncate base table instead"}
+	}
+	views := now.viewsOf(t)
+	res, err := p.config.Engine.TruncateTable(ctx, session.Caller, engine.TableRequest{Keyspace: t.Keyspace, Name: t.Name, Views: views})
+	if len(views) > 0 {
+		p.views.Defined()
+	}
 	return &door.Result{Charge: res.Charge}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/materialize"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/table"
 )
@@ -16,6 +17,7 @@ type schema struct {
 	keys     map[string]engine.Keyspace
 	byTable  map[[2]string]engine.Table
 	versions string // of all definitions
+	viewed   map[resource.RID]*materialize.Viewed
 }
 
 // tableRef is a table for which a statement was compiled.
@@ -51,13 +53,16 @@ func (p *Processor) schema() (*schema, error) {
 	}
 	if before != nil && before.versions == next.versions {
 		// The catalog has changed, for instance because a partition was split.
-		next.user, next.system = before.user, before.system
+		next.user, next.system, next.viewed = before.user, before.system, before.viewed
 	} else {
 		var err error
 		if next.user, err = table.ReadSchema(stored); err != nil {
 			return nil, fmt.Errorf("read definitions of tables: %w", err)
 		}
 		next.system = table.NewSystem(next.user, p.config.Node)
+		if err := next.project(); err != nil {
+			return nil, fmt.Errorf("read definitions of views: %w", err)
+		}
 	}
 	p.current.Store(next)
 	return next, nil

@@ -31,6 +31,7 @@ import (
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/batchlog"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/materialize"
 	"github.com/decandb/decan/internal/table"
 	"github.com/decandb/decan/internal/table/cql"
 )
@@ -55,6 +56,7 @@ type Config struct {
 type Processor struct {
 	config  Config
 	batches *batchlog.Log
+	views   *materialize.Keeper
 	places  atomic.Int64 // the last result of sequence
 	old     bool         // Config.Node presents itself as 3.11
 
@@ -71,14 +73,22 @@ func New(c Config) *Processor {
 	}
 	p := &Processor{config: c, old: strings.HasPrefix(c.Node.Release, "3.")}
 	p.batches = batchlog.New(batchlog.Config{Engine: c.Engine, Decode: p.recorded, Logger: c.Logger})
+	p.views = p.newKeeper()
 	return p
 }
 
-// Start finishes logged batches that were interrupted, in the background.
-func (p *Processor) Start() { p.batches.Start() }
+// Start finishes logged batches and updates of materialized views that were interrupted,
+// and builds views, in the background.
+func (p *Processor) Start() {
+	p.batches.Start()
+	p.views.Start()
+}
 
 // Close waits for all work in the background. The caller has ended all statements.
-func (p *Processor) Close() { p.batches.Close() }
+func (p *Processor) Close() {
+	p.batches.Close()
+	p.views.Close()
+}
 
 // plan is the part of a cql.Statement that is the processor's.
 type plan struct {

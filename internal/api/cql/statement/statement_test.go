@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type world struct {
 	node    *cluster.Node
 	session *door.Session
 	now     time.Time // the zero time: the clock of the machine
+	started sync.Once // Start
 }
 
 // newWorld returns a world whose stores are checked at the end.
@@ -195,7 +197,8 @@ func (w *world) built(t testing.TB) {
 }
 
 // TestStories runs statements of testdata: each line ends a statement with a semicolon.
-// "use" sets the keyspace, "clock" lets seconds pass, "offers" prints the throughput, "built" waits for indexes.
+// "use" sets the keyspace, "clock" lets seconds pass, "offers" prints the throughput,
+// "built" waits until all indexes and views are built.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -208,6 +211,7 @@ func TestStories(t *testing.T) {
 				return ""
 			case "built":
 				w.built(t)
+				w.waitForViews(t)
 				return ""
 			case "offers":
 				return w.offers()

@@ -24,16 +24,42 @@ type writing struct {
 }
 
 // change is a change of table as the partition evaluates it.
-type change struct{ *table.KeyChange }
+type change struct {
+	*table.KeyChange
+	of    *Processor
+	table resource.RID
+	later bool // nobody waits for the materialized views
+}
 
-// Evaluate implements partition.Change.
-func (c change) Evaluate(i partition.Items) error { return c.KeyChange.Evaluate(i) }
+// Evaluate implements partition.Change. It takes the views as they are now, not as the
+// statement was compiled: a view that is built meanwhile relies on every later evaluation.
+func (c change) Evaluate(i partition.Items) error {
+	now, err := c.of.schema()
+	if err != nil {
+		return err
+	}
+	c.Projections = nil
+	if v := now.viewed[c.table]; v != nil {
+		c.Projections = v.Projections
+	}
+	err = c.KeyChange.Evaluate(i)
+	if c.later && c.Projected {
+		c.of.views.Later(c.table, c.Key)
+	}
+	return err
+}
 
 // write carries out changes. Those of one partition key are one effect, and all of a
 // logged batch are made in the end, or none. result makes the result of a conditional
 // write.
 func (p *Processor) write(ctx context.Context, w *writing, result func(*table.KeyChange) ([]table.ResultColumn, []byte, int, error)) (*door.Result, error) {
 	spent, err := p.carryOut(ctx, w)
+	if err != nil {
+		p.settleLater(w)
+		return nil, err
+	}
+	settled, err := p.settle(ctx, w)
+	spent.Add(settled)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +102,7 @@ func (p *Processor) carryOut(ctx context.Context, w *writing) (engine.ItemsResul
 // writeAll makes changes that do not depend on each other. It returns one of their
 // errors.
 func (p *Processor) writeAll(ctx context.Context, w *writing) (spent engine.ItemsResult, err error) {
-	left := w.requests()
+	left := p.requests(w)
 	return spent, p.retries().retry(ctx, func() error {
 		done, errs := p.config.Engine.WriteAllItems(ctx, w.session.Caller, left)
 		spent.Add(done)
@@ -95,10 +121,11 @@ func (p *Processor) writeAll(ctx context.Context, w *writing) (spent engine.Item
 	})
 }
 
-func (w *writing) requests() []engine.WriteItemsRequest {
+func (p *Processor) requests(w *writing) []engine.WriteItemsRequest {
 	all := make([]engine.WriteItemsRequest, len(w.changes))
 	for i, c := range w.changes {
-		all[i] = engine.WriteItemsRequest{Table: w.schema.ridOf(c.Table), Key: c.Key, Change: change{c}}
+		rid := w.schema.ridOf(c.Table)
+		all[i] = engine.WriteItemsRequest{Table: rid, Key: c.Key, Change: change{KeyChange: c, of: p, table: rid}}
 	}
 	return all
 }
@@ -109,7 +136,7 @@ func (p *Processor) writeLogged(ctx context.Context, w *writing) (engine.ItemsRe
 	if err != nil {
 		return read, err
 	}
-	spent, err := p.batches.Write(ctx, w.session.Caller, record, w.requests())
+	spent, err := p.batches.Write(ctx, w.session.Caller, record, p.requests(w))
 	spent.Add(read)
 	if err != nil {
 		err = loggedError(err)
@@ -218,7 +245,7 @@ func (p *Processor) recorded(record []byte) (writes []engine.WriteItemsRequest, 
 			return nil, err
 		}
 		if !c.Stale(p.config.Now().Unix()) {
-			writes = append(writes, engine.WriteItemsRequest{Table: resource.RID(rid), Key: c.Key, Change: change{c}})
+			writes = append(writes, engine.WriteItemsRequest{Table: resource.RID(rid), Key: c.Key, Change: change{KeyChange: c, of: p, table: resource.RID(rid), later: true}})
 		}
 	}
 	if len(rest) > 0 {
