@@ -2,6 +2,7 @@ package nosql
 
 import (
 	"bytes"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,7 @@ func (d directDoor) encode(w *rntbd.Response, r *request, answer *response) {
 	if answer.etag != "" {
 		w.Text(rntbd.ResponseETag, string(answer.etag))
 	}
-	d.encodeOwner(w, r)
+	d.encodeOwner(w, r, answer.status)
 	if size := &result.Size; size.Known {
 		w.Text(rntbd.ResponseStorageMaxResourceQuota, unlimited)
 		r.head = appendUsage(r.head[:0], size.Documents, size.Bytes, size.Bytes)
@@ -55,7 +56,7 @@ func (d directDoor) encode(w *rntbd.Response, r *request, answer *response) {
 	for _, f := range answer.fields[:answer.count] {
 		encodeField(w, f)
 	}
-	if r.method != "HEAD" {
+	if r.method != http.MethodHead {
 		w.Payload = r.keep(answer.body)
 	}
 }
@@ -94,7 +95,7 @@ func (d directDoor) encodeSession(w *rntbd.Response, r *request, lsn resource.LS
 	w.TextBytes(rntbd.ResponseSessionToken, r.head)
 }
 
-func (d directDoor) encodeOwner(w *rntbd.Response, r *request) {
+func (d directDoor) encodeOwner(w *rntbd.Response, r *request, status int) {
 	owner, rid := r.result.Owner, r.result.OwnerRID
 	if owner.Database == "" && r.direct.located {
 		owner, rid = r.direct.found.Owner(), r.direct.found.RID()
@@ -103,7 +104,7 @@ func (d directDoor) encodeOwner(w *rntbd.Response, r *request) {
 		r.head = appendOwnerLink(r.head[:0], owner)
 		w.TextBytes(rntbd.ResponseOwnerFullName, r.head)
 	}
-	if rid != "" {
+	if rid != "" && status != http.StatusNotFound { // The service has none with a 404.
 		r.head = rid.AppendText(r.head[:0])
 		w.TextBytes(rntbd.ResponseOwnerID, r.head)
 	}

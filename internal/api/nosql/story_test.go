@@ -63,6 +63,11 @@ type story struct {
 	address string
 	stop    func()
 	values  map[string]string // values of $name
+
+	direct     bool // requests that direct mode has are made in its form
+	door       *direct
+	translated bool // the last one was
+	frames     int  // how many were
 }
 
 func (s *story) start(t *testing.T, set settings) {
@@ -75,6 +80,9 @@ func (s *story) start(t *testing.T, set settings) {
 	server := httptest.NewServer(w.handler)
 	s.address = server.Listener.Addr().String()
 	s.stop = func() { server.Close(); w.close() }
+	if s.direct {
+		s.door = openDirect(t, w)
+	}
 	t.Cleanup(s.stop)
 }
 
@@ -167,7 +175,19 @@ func (s *story) http(t *testing.T, d *datadriven.TestData) string {
 		kind, link := nosql.Signed(target)
 		header.Set("authorization", auth.Sign(testKey, signed, kind, link, header.Get("x-ms-date")))
 	}
-	answer, content := s.exchange(t, method, target, header, body)
+	var answer *http.Response
+	var content []byte
+	s.translated = false
+	if s.direct && !unsigned && signed == method {
+		if f := s.door.frameOf(method, target, header, body); f != nil {
+			s.translated = true
+			s.frames++
+			answer, content = response(s.door.do(t, f))
+		}
+	}
+	if answer == nil {
+		answer, content = s.exchange(t, method, target, header, body)
+	}
 	s.remember(save, answer, content)
 
 	var out strings.Builder

@@ -46,6 +46,7 @@ const ampleTime = time.Minute
 // world is a whole database in memory, with the door.
 type world struct {
 	handler  http.Handler
+	config   nosql.Config
 	engine   *engine.Engine
 	registry *prometheus.Registry
 	closers  []func() error
@@ -110,6 +111,7 @@ func newWorld(t testing.TB, set settings) *world {
 	config.Version = "test"
 	config.Now = now
 	config.Registerer = w.registry
+	w.config = config
 	w.handler = nosql.New(config)
 	return w
 }
