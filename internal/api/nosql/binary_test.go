@@ -43,7 +43,7 @@ func textOf(t testing.TB, answer *http.Response, binary bool) string {
 	return string(text)
 }
 
-// Each write takes binary JSON and stores what the text form stores. Answers are
+// F4: each write takes binary JSON and stores what the text form stores. Answers are
 // binary where a header asks for it.
 func TestBinaryJSON(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,13 @@ import (
 // AZURE_COSMOS_DISTRIBUTED_QUERY_GATEWAY_ENABLED, and that cannot follow the plan in an
 // error.
 func (r *request) distributed() bool {
-	return strings.HasPrefix(r.header(headerUserAgent), "cosmos-netstandard-sdk/") && r.flag(headerCrossPartition) &&
+	return r.fromDotNet() && r.flag(headerCrossPartition) &&
 		r.header(headerPartitionKey) == "" && r.header(headerGivenRangeID) == "" && r.header(headerStartEPK) == ""
+}
+
+// fromDotNet reports whether the request comes from version 3 of the .NET SDK.
+func (r *request) fromDotNet() bool {
+	return strings.HasPrefix(r.header(headerUserAgent), "cosmos-netstandard-sdk/")
 }
 
 func (h *handler) queryDocuments(r *request) (*response, error) {
@@ -96,6 +101,11 @@ func (r *request) unexplained() error {
 func (h *handler) planQuery(r *request) (*response, error) {
 	r.operation = opQueryPlan
 	req := engine.PlanRequest{Link: r.container(), Features: r.header(headerQueryFeatures)}
+	if r.fromDotNet() {
+		// It merges MAKELIST and MAKESET, as it does with the service, and does not name
+		// them among its features.
+		req.Features += ", ListAndSetAggregate"
+	}
 	err := r.unexplained()
 	if err != nil {
 		return nil, err
