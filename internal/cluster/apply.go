@@ -49,6 +49,7 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 		Removal:   n.cfg.Clock.Removal,
 		Logger:    n.cfg.Logger,
 		Rosters:   n.rosters,
+		Collect:   n.collector(container),
 
 		ConditionTime: n.cfg.ConditionTime,
 

@@ -259,6 +259,7 @@ func (x *merging) prepare(ctx context.Context, c *child, caughtUp func()) (err e
 func (x *merging) complete() {
 	x.node.marks.note(x.child.slot)
 	x.child.slot.partition.Reindex() // A change of the policy may wait for the end of the merge.
+	x.node.notePurging(x.child.slot)
 	x.child.slot.release()
 	for _, p := range x.parents {
 		x.node.dropHeld(p)

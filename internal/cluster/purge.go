@@ -42,10 +42,16 @@ func (s *slot) Purge(ctx context.Context, ask partition.Purge) (partition.Purged
 	return done, err
 }
 
+// clearable reports whether a partition has something for Clear to delete: documents that
+// a Purge has hidden, or items of a table that are due.
+func (n *Node) clearable(s *slot) bool {
+	return s.partition.Purging() > 0 || n.isTable(s.ref) && s.partition.Due()
+}
+
 // notePurging remembers a partition that has documents for Clear to delete. The caller is
 // a holder of its slot.
 func (n *Node) notePurging(s *slot) {
-	if s.partition.Purging() == 0 || n.purging.set(s.ref, true) {
+	if !n.clearable(s) || n.purging.set(s.ref, true) {
 		return
 	}
 	if err := n.markPurging(s.ref, true); err != nil {
@@ -90,7 +96,8 @@ func (n *Node) loadPurging(ref replication.PartitionRef) {
 	}
 }
 
-// Clear deletes documents that a Purge has hidden, a bounded number of each partition,
+// Clear deletes documents that a Purge has hidden, and rows that the deletion of a range or
+// of a partition of a table covers, a bounded number of each partition,
 // and returns how many it has deleted. It opens a few of the closed partitions that have
 // such documents, including those from before a restart. It spends at most a tenth of the
 // throughput; unless budgets are enforced, it works beyond that without spending more. It
@@ -111,7 +118,7 @@ func (n *Node) Clear(ctx context.Context) (deleted int) {
 			continue
 		}
 		deleted += n.clear(ctx, s)
-		if s.partition.Purging() == 0 {
+		if !n.clearable(s) {
 			n.forgetPurging(s)
 		}
 		s.release()
@@ -126,8 +133,20 @@ func (n *Node) clear(ctx context.Context, s *slot) (deleted int) {
 		most, share := s.budget.clearing()
 		defer func() { s.budget.spend(min(share, meter.Due())) }()
 		for range clearRounds {
+			if s.partition.Purging() == 0 {
+				break
+			}
 			gone, err := s.partition.Clear(ctx, &meter, most-meter.Due())
-			if deleted += gone; err != nil || meter.Due() >= most || s.partition.Purging() == 0 {
+			if deleted += gone; err != nil || meter.Due() >= most {
+				return deleted, err
+			}
+		}
+		for range clearRounds {
+			if !n.isTable(s.ref) {
+				break
+			}
+			gone, err := s.partition.Expire(ctx, &meter, most-meter.Due())
+			if deleted += gone; err != nil || meter.Due() >= most || gone < partition.ExpireMax {
 				return deleted, err
 			}
 		}

@@ -133,6 +133,9 @@ func (s *slot) WriteItems(ctx context.Context, w partition.WriteItems) (resource
 	}
 	lsn, err := s.partition.WriteItems(ctx, w)
 	p.bill(w.EPK, &w.Key)
+	if s.partition.Urgent() {
+		s.budget.node.notePurging(s)
+	}
 	return lsn, err
 }
 

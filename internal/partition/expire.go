@@ -46,7 +46,8 @@ const ExpireMax = 500
 // It returns the number of deleted documents, which is ExpireMax if there may be more.
 // The documents of each key are one effect, which waits in the queue like other writes.
 // meter receives what a client would be charged for the deletions; nil drops it. In a
-// container without expiry the call costs nothing.
+// container without expiry the call costs nothing. Of the items of a table that are due it
+// removes what Config.Collect says; each counts as one document.
 //
 // Errors are those of [Partition.Write]. Documents that were not deleted stay hidden,
 // and the next call finds them again.
@@ -61,19 +62,30 @@ func (p *Partition) Expire(ctx context.Context, meter *throughput.Meter, units f
 		return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
 	}
 	all := deletions{now: now, meter: meter}
+	var items collections
 	for _, number := range numbers {
 		key, d, err := now.Document(number)
 		if err == nil && d == nil {
 			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case d.Item && !d.Whole && p.config.Collect != nil:
+			err = items.add(key, d)
+		default:
 			err = all.add(key, d)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
 		}
 	}
-	return p.delete(ctx, all.requests)
+	deleted, err = p.delete(ctx, all.requests)
+	if err == nil && len(items.keys) > 0 {
+		var collected int
+		collected, err = p.collect(ctx, now, items, affordable(units), meter)
+		deleted += collected
+	}
+	return min(deleted, ExpireMax), err
 }
 
 // affordable returns the number of documents that can be deleted for so many units.
@@ -130,7 +142,7 @@ func (p *Partition) delete(ctx context.Context, requests []*request) (deleted in
 // expire deletes a hidden document. It does nothing if the document is not hidden any
 // more, because it was written again.
 func (tx *transaction) expire(op *operation, before *current) error {
-	if !before.expired {
+	if !before.expired && !(before.exists && before.Item && tx.horizon.Due(&before.Document)) {
 		return nil
 	}
 	before.exists = true

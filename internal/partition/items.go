@@ -45,12 +45,13 @@ type Items interface {
 	// call.
 	Get(item string) (body []byte, err error)
 
-	// Put replaces the body of an item; nil removes the item. The item is removed
-	// by itself at a time in seconds since 1970, never if that is zero. The greatest time
-	// marks the item: a partition finds its marked items at once. body is copied.
-	// The error is TooLarge for a body that exceeds Limits.DocumentBytes, and that of a
-	// full logical partition.
-	Put(item string, body []byte, expires int64) error
+	// Put replaces the body of an item; nil removes the item. At due, in seconds since
+	// 1970, something of it can be removed; zero is never, and the greatest time marks the
+	// item: a partition finds its marked items at once. A negative time is that at which
+	// the whole item is hidden and removed, -due. body is copied. The error is
+	// TooLarge for a body that exceeds Limits.DocumentBytes, and that of a full logical
+	// partition.
+	Put(item string, body []byte, due int64) error
 
 	// Micros returns a time in microseconds since 1970 that is greater than that of any
 	// earlier change of the partition which has asked for it.
@@ -81,7 +82,7 @@ func (p *Partition) changeItems(r *request, now *published) error {
 	tx := &p.writer.tx
 	tx.begin(p, now, r.epk, r.key, r.hash)
 	defer tx.end()
-	items := items{tx: tx}
+	items := items{tx: tx, keeps: r.collects}
 	err := r.change.Evaluate(&items)
 	r.charge = items.charge
 	if err == nil && tx.versions > 0 {
@@ -104,7 +105,8 @@ func (p *Partition) changeItems(r *request, now *published) error {
 type items struct {
 	tx     *transaction
 	charge float64
-	read   int // bytes of the items that were read
+	read   int  // bytes of the items that were read
+	keeps  bool // items keep their versions
 }
 
 // Get implements [Items].
@@ -119,7 +121,7 @@ func (i *items) Get(item string) ([]byte, error) {
 }
 
 // Put implements [Items].
-func (i *items) Put(item string, body []byte, expires int64) error {
+func (i *items) Put(item string, body []byte, due int64) error {
 	tx := i.tx
 	if most := tx.p.config.Limits.DocumentBytes; len(body) > most {
 		return status.TooLarge("The row is %d bytes long. At most %d are allowed.", len(body), most)
@@ -129,7 +131,7 @@ func (i *items) Put(item string, body []byte, expires int64) error {
 	if err != nil {
 		return err
 	}
-	op := operation{documents: [2]string{key, key}, indexing: tx.now.Indexing, silent: true}
+	op := operation{documents: [2]string{key, key}, indexing: tx.now.Indexing, silent: true, keeps: i.keeps}
 	op.ask.Op = Upsert
 	switch {
 	case body == nil && !before.exists:
@@ -140,7 +142,11 @@ func (i *items) Put(item string, body []byte, expires int64) error {
 		if err := tx.start(); err != nil {
 			return err
 		}
-		op.row = layout.NewItemRow(len(tx.epk), tx.key, body, ttlUntil(expires, tx.next.TS))
+		ts := tx.next.TS
+		if i.keeps && before.exists {
+			ts = before.TS
+		}
+		op.row = layout.NewItemRow(len(tx.epk), tx.key, body, ttlUntil(max(due, -due), ts), due < 0)
 		if op.keys, err = op.indexing.KeysOfItem(tx.key, []byte(key), body); err != nil {
 			return err
 		}
@@ -150,16 +156,19 @@ func (i *items) Put(item string, body []byte, expires int64) error {
 	}
 	err = tx.change(&op, &before)
 	i.charge += op.charge
+	if err == nil && due > 0 && due <= tx.next.TS && !i.keeps {
+		tx.p.urgent.Store(true)
+	}
 	return err
 }
 
-// ttlUntil returns the time to live of an item that is written at ts and removed at
-// expires, both in seconds since 1970. It is at least a second.
-func ttlUntil(expires, ts int64) int32 {
-	if expires == 0 {
+// ttlUntil returns the time to live of an item that is written at ts and due at a time,
+// both in seconds since 1970. It is at least a second.
+func ttlUntil(due, ts int64) int32 {
+	if due == 0 {
 		return 0
 	}
-	return int32(min(max(1, expires-ts), math.MaxInt32))
+	return int32(min(max(1, due-ts), math.MaxInt32))
 }
 
 // Micros implements [Items].

@@ -261,49 +261,111 @@ func TestItemsAreEvaluatedInOrder(t *testing.T) {
 	w.verify(t)
 }
 
-// TestItemsExpire checks that an item with a time of removal disappears at that time,
-// and is written again without a trace of it.
-func TestItemsExpire(t *testing.T) {
+// TestItemsDue checks that an item is visible until Expire removes it at the time at which
+// it is due, and not before; and that one which was written again is not due any more.
+func TestItemsDue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newTable(t))
 	now := w.clock.Load()
-	for item, expires := range map[string]int64{"never": 0, "later": now + 100, "past": now - 5} {
-		if err := w.putItem("k", item, item, expires); err != nil {
+	for item, due := range map[string]int64{"never": 0, "later": now + 100, "again": now + 100, "past": now - 5} {
+		if err := w.putItem("k", item, item, due); err != nil {
 			t.Fatal(err)
 		}
 	}
-	read := func() string {
+	expire := func(want string, due bool) {
+		t.Helper()
+		if got := w.partition.Load().Due(); got != due {
+			t.Errorf("due: %t", got)
+		}
+		if _, err := w.partition.Load().Expire(t.Context(), nil, 1000); err != nil {
+			t.Fatal(err)
+		}
 		list, _, err := w.visit(ReadItems{Key: routing("k"), Slices: whole()}, allItems)
-		if err != nil {
-			t.Fatal(err)
+		if got := strings.Join(list, " "); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
 		}
-		return strings.Join(list, " ")
 	}
-	if got, want := read(), "k/later=later k/never=never k/past=past"; got != want {
-		t.Errorf("in the second of the write: %q, want %q", got, want)
+	expire("k/again=again k/later=later k/never=never k/past=past", false)
+	if err := w.putItem("k", "whole", "whole", -(now + 1)); err != nil {
+		t.Fatal(err)
 	}
 	w.clock.Store(now + 1)
-	if got, want := read(), "k/later=later k/never=never"; got != want {
-		t.Errorf("a second later: %q, want %q", got, want)
+	list, _, err := w.visit(ReadItems{Key: routing("k"), Slices: []Slice{Point(rowName("whole")), Point(rowName("past"))}}, allItems)
+	if got := strings.Join(list, " "); err != nil || got != "k/past=past" {
+		t.Errorf("an item that expires as a whole is seen: %q, %v", got, err)
+	}
+	expire("k/again=again k/later=later k/never=never", true)
+	if err := w.putItem("k", "again", "other", 0); err != nil {
+		t.Fatal(err)
 	}
 	w.clock.Store(now + 100)
-	if got, want := read(), "k/never=never"; got != want {
-		t.Errorf("at its end: %q, want %q", got, want)
-	}
-	_, err := w.change("k", nil, func(i Items) error {
-		if body, err := i.Get(rowName("later")); body != nil || err != nil {
-			return fmt.Errorf("the expired item is %q, %w", body, err)
+	expire("k/again=other k/never=never", true)
+	expire("k/again=other k/never=never", false)
+	w.verify(t)
+}
+
+// TestItemsAreCollected checks the change that Config.Collect returns: it gets the names of
+// due items and all items of the key, rewrites and removes items, and those that it
+// rewrites keep their versions.
+func TestItemsAreCollected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newTable(t))
+	now := w.clock.Load()
+	for _, item := range []string{"a", "b", "c", "d"} {
+		due := now + 10
+		if item == "d" {
+			due = 0
 		}
-		return i.Put(rowName("later"), rowBody("again"), 0)
-	})
-	if err != nil {
+		if err := w.putItem("k", item, item, due); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lsns := func() (list []resource.LSN) {
+		ask := ReadItems{Generation: w.own.Generation, Key: routing("k"), Slices: whole()}
+		ask.EPK = w.container.Load().PartitionKey.Hash(ask.Key)
+		ask.Visit = func(i *Item) (bool, error) { list = append(list, i.LSN); return true, nil }
+		if _, err := w.partition.Load().ReadItems(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if got := fmt.Sprint(lsns()); got != "[1 2 3 4]" {
+		t.Fatal(got)
+	}
+	var asked, read string
+	w.partition.Load().config.Collect = func(_ context.Context, ask Collection) (Collected, error) {
+		slices.Sort(ask.Items)
+		asked = fmt.Sprintf("%s %q %d", ask.Key, ask.Items, ask.Now-now)
+		err := ask.Read(rowName("b"), func(item, body []byte) (bool, error) {
+			read += string(item[1:]) + "=" + rowText(body) + " "
+			return string(item) != rowName("c"), nil
+		})
+		return Collected{Items: 2, Change: changeFunc(func(i Items) error {
+			return errors.Join(i.Put(rowName("a"), nil, 0), i.Put(rowName("b"), rowBody("less"), now+1000))
+		})}, err
+	}
+	w.clock.Store(now + 20)
+	if n, err := w.partition.Load().Expire(t.Context(), nil, 1000); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	if want := fmt.Sprintf("k %q 20", []string{rowName("a"), rowName("b"), rowName("c")}); asked != want || read != "b=b c=c " {
+		t.Errorf("asked %s and read %q", asked, read)
+	}
+	if got := fmt.Sprint(lsns()); got != "[2 3 4]" {
+		t.Errorf("the versions are %s", got)
+	}
+	if got := w.partition.Load().LSN(); got != 5 {
+		t.Errorf("LSN %d", got)
+	}
+	w.partition.Load().waitIdle()
+	w.verify(t)
+	if err := w.crash(0.5, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.partition.Load().Expire(t.Context(), nil, 1000); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := read(), "k/later=again k/never=never"; got != want {
-		t.Errorf("after the removal: %q, want %q", got, want)
+	w.clock.Store(now + 1000)
+	list, _, err := w.visit(ReadItems{Key: routing("k"), Slices: whole()}, allItems)
+	if got := strings.Join(list, " "); err != nil || got != "k/b=less k/c=c k/d=d" || !w.partition.Load().Due() {
+		t.Errorf("%q, %v", got, err)
 	}
 	w.verify(t)
 }

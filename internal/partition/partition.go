@@ -29,6 +29,7 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,6 +89,10 @@ type Config struct {
 	Certain func() time.Time
 	Removal func() time.Time
 
+	// Collect returns a change that removes what is not needed any more from items of
+	// a table. [Partition.Expire] calls it. Nil removes items that are due.
+	Collect func(context.Context, Collection) (Collected, error)
+
 	Logger *slog.Logger // nil discards all messages
 }
 
@@ -145,6 +150,8 @@ type Partition struct {
 
 	// clearing is the progress of Clear; nil before it has begun.
 	clearing atomic.Pointer[clearing]
+
+	urgent atomic.Bool // see Urgent
 }
 
 // Initialize writes the meta rows of a new partition, with the container's indexing

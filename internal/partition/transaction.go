@@ -332,6 +332,9 @@ func (tx *transaction) change(op *operation, before *current) error {
 	if op.number != 0 && (v.Number != op.number || before.exists == op.created) {
 		return changedMeanwhile()
 	}
+	if op.keeps && before.exists && op.row != nil {
+		v = before.Version
+	}
 	m, err := tx.move(op, before, v)
 	if status.From(err) != nil {
 		return err

@@ -275,6 +275,7 @@ type request struct {
 	lock       *keyLock             // of the LockedTransaction that makes the request; nil if none does
 	task       func(*request) error // the writer calls it instead of the operations; may be nil
 	change     Change               // of items, instead of the operations; may be nil
+	collects   bool                 // the change removes what is not needed, and is no write of a client
 
 	passing *passing // at the gate; nil for a light request
 	size    int      // of the documents in bytes, as received; zero if unknown
@@ -304,7 +305,8 @@ type operation struct {
 	before    guess
 	ahead     *ahead // of a heavy write; nil if the writer computes the change
 	silent    bool   // the answer has no document
-	expires   bool   // the Delete deletes the document only if it is hidden
+	expires   bool   // the Delete deletes the document only if it is hidden, or an item that is due
+	keeps     bool   // the version of the document stays the same
 	number    uint64 // expected number, from a LockedTransaction, which sets created as well; or 0
 
 	// Set by the writer, except for an err that does not depend on what is stored.

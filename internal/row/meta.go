@@ -17,6 +17,29 @@ type Meta struct {
 	// none of them is covered by Deletion. Neighbours without a gap differ in
 	// timestamp or second.
 	Ranges []RangeDeletion
+	// Sweep is the removal of what the deletions cover. [MergeMeta] leaves it out.
+	Sweep Sweep
+}
+
+// Sweep is the progress of the removal of rows that the deletions of a partition
+// cover. The zero value is no removal: nothing is left that they cover.
+type Sweep struct {
+	// Pending says that there may be covered rows.
+	Pending bool
+	// Round counts the deletions since the partition had none to remove.
+	Round uint64
+	// From is the encoded clustering key before which no row is covered. If it is
+	// empty, the static row may be covered too.
+	From []byte
+}
+
+// Sweeps notes a new deletion, which covers rows from an encoded clustering key on.
+func (m *Meta) Sweeps(from []byte) {
+	if s := &m.Sweep; !s.Pending || bytes.Compare(from, s.From) < 0 {
+		s.From = from
+	}
+	m.Sweep.Pending = true
+	m.Sweep.Round++
 }
 
 // RangeDeletion deletes the rows whose encoded clustering keys are in [Start,
@@ -104,10 +127,25 @@ func MergeMeta(a, b *Meta) Meta {
 	return merged
 }
 
+// Due returns the second from which Purge with before = now-grace removes something.
+// It returns false if there are no deletions.
+func (m *Meta) Due(grace int64) (second int64, ok bool) {
+	if m.Deletion.Present {
+		second, ok = m.Deletion.Local, true
+	}
+	for _, r := range m.Ranges {
+		if !ok || r.Local < second {
+			second, ok = r.Local, true
+		}
+	}
+	return second + grace + 1, ok
+}
+
 // Purge returns the metadata without the deletions made before a second. Older
-// writes that arrive after a purge may reappear. It returns false if nothing
-// changes.
+// writes that arrive after a purge may reappear, and so does what the deletions cover
+// and the sweep has not removed. It returns false if nothing changes.
 func (m *Meta) Purge(before int64) (purged Meta, changed bool) {
+	purged.Sweep = m.Sweep
 	if !m.Deletion.Present || m.Deletion.Local >= before {
 		purged.Deletion = m.Deletion
 	} else {
@@ -123,14 +161,22 @@ func (m *Meta) Purge(before int64) (purged Meta, changed bool) {
 	return purged, changed
 }
 
-// The encoded form of metadata, version 1: version, 1 if there is a deletion of
-// the partition, its timestamp and second, the number of ranges, and of each
-// start, end, timestamp and second.
-const metaVersion = 1
+// The encoded form of metadata: version, 1 if there is a deletion of the partition,
+// its timestamp and second, the number of ranges, and of each start, end, timestamp
+// and second. Version 2 is that of metadata with a pending sweep; its round and its
+// place follow.
+const (
+	metaVersion      = 1
+	metaSweepVersion = 2
+)
 
 // Append appends the encoded form of the metadata, which [DecodeMeta] reads.
 func (m *Meta) Append(dst []byte) []byte {
-	dst = append(dst, metaVersion)
+	version := byte(metaVersion)
+	if m.Sweep.Pending {
+		version = metaSweepVersion
+	}
+	dst = append(dst, version)
 	if m.Deletion.Present {
 		dst = binary.AppendVarint(append(dst, 1), m.Deletion.Timestamp)
 		dst = binary.AppendVarint(dst, m.Deletion.Local)
@@ -142,6 +188,9 @@ func (m *Meta) Append(dst []byte) []byte {
 		dst = appendBytes(appendBytes(dst, r.Start), r.End)
 		dst = binary.AppendVarint(binary.AppendVarint(dst, r.Timestamp), r.Local)
 	}
+	if m.Sweep.Pending {
+		dst = appendBytes(binary.AppendUvarint(dst, m.Sweep.Round), m.Sweep.From)
+	}
 	return dst
 }
 
@@ -151,7 +200,7 @@ func DecodeMeta(encoded []byte) (Meta, error) {
 	c := &cursor{rest: encoded}
 	m := Meta{}
 	version, present := c.byte(), c.byte()
-	if version != metaVersion || present > 1 {
+	if version != metaVersion && version != metaSweepVersion || present > 1 {
 		c.fail()
 	}
 	if present == 1 {
@@ -168,6 +217,9 @@ func DecodeMeta(encoded []byte) (Meta, error) {
 			return Meta{}, corruptMeta()
 		}
 		m.Ranges = append(m.Ranges, r)
+	}
+	if version == metaSweepVersion {
+		m.Sweep = Sweep{Pending: true, Round: c.uvarint(), From: c.bytes()}
 	}
 	if c.bad || len(c.rest) > 0 {
 		return Meta{}, corruptMeta()

@@ -332,6 +332,32 @@ func (r *Row) Shadow(d Deletion) Row {
 	return shadowed
 }
 
+// Due returns the second from which Purge, with before = now-grace, changes something.
+// It returns false if nothing of the row expires or was deleted.
+func (r *Row) Due(grace int64) (second int64, ok bool) {
+	at := func(candidate int64) {
+		if !ok || candidate < second {
+			second, ok = candidate, true
+		}
+	}
+	if r.Marker.Present && r.Marker.TTL > 0 {
+		at(r.Marker.Expiry + grace + 1)
+	}
+	if r.Deletion.Present {
+		at(r.Deletion.Local + grace + 1)
+	}
+	for i := range r.Cells {
+		switch c := &r.Cells[i]; c.Kind {
+		case CellLive, CellCounter:
+		case CellExpiring:
+			at(c.Local)
+		default:
+			at(c.Local + grace + 1)
+		}
+	}
+	return second, ok
+}
+
 // Purge returns the row without what is dead and was deleted or had expired before
 // a second: deletions, tombstones, expired cells and an expired marker. Other
 // expired cells lose their values and become tombstones. Older writes that arrive

@@ -282,9 +282,9 @@ func TestDecodeRowRefuses(t *testing.T) {
 	}
 }
 
-// TestExpiryAndPurge checks what is alive, when a row expires, and what a purge
-// leaves.
-func TestExpiryAndPurge(t *testing.T) {
+// TestDueAndPurge checks what is alive, when something of a row can be removed, and what
+// a purge leaves.
+func TestDueAndPurge(t *testing.T) {
 	t.Parallel()
 	row := Row{
 		Marker: Liveness{Present: true, Timestamp: 1, TTL: 10, Expiry: 110},
@@ -293,9 +293,22 @@ func TestExpiryAndPurge(t *testing.T) {
 			{Column: 2, Kind: CellTombstone, Timestamp: 1, Local: 90},
 		},
 	}
-	if at, expires := row.Expiry(); !expires || at != 120 {
-		t.Errorf("expires at %d, %v", at, expires)
+	due := func(want int64) {
+		t.Helper()
+		// Nothing can be removed a second before, and something at the time.
+		const grace = 50
+		at, ok := row.Due(grace)
+		if !ok || at != want {
+			t.Fatalf("due at %d, %v, want %d", at, ok, want)
+		}
+		if _, changed := row.Purge(at-1, at-1-grace); changed {
+			t.Errorf("%+v changes before %d", row, at)
+		}
+		if _, changed := row.Purge(at, at-grace); !changed {
+			t.Errorf("%+v does not change at %d", row, at)
+		}
 	}
+	due(120)
 	for now, want := range map[int64]bool{109: true, 119: true, 120: false, 200: false} {
 		if got := row.Alive(now); got != want {
 			t.Errorf("at %d alive is %v", now, got)
@@ -321,21 +334,26 @@ func TestExpiryAndPurge(t *testing.T) {
 	if !purged.Empty() {
 		t.Errorf("purged at 1000: %+v", purged)
 	}
-	row.Cells[1] = Cell{Column: 2, Timestamp: 1}
+	row.Cells = []Cell{{Column: 2, Timestamp: 1}}
+	due(161) // the marker
+	row.Marker = Liveness{}
+	if _, ok := row.Due(50); ok {
+		t.Error("a row with a live cell is due")
+	}
 	if _, expires := row.Expiry(); expires {
-		t.Error("a row with a cell that never expires has an expiry")
+		t.Error("a row with a live cell expires")
 	}
-	row.Cells[1] = Cell{Column: 2, Kind: CellTombstone, Timestamp: 1, Local: 130}
+	row.Cells[0] = Cell{Column: 2, Kind: CellTombstone, Timestamp: 1, Local: 130}
+	due(181)
 	if at, expires := row.Expiry(); !expires || at != 130 {
-		t.Errorf("with a tombstone of 130 it expires at %d, %v", at, expires)
+		t.Errorf("it expires at %d, %v", at, expires)
 	}
-	row.Deletion = Deletion{Present: true, Local: 140}
-	if at, expires := row.Expiry(); !expires || at != 140 {
-		t.Errorf("with a deletion of 140 it expires at %d, %v", at, expires)
+	row.Deletion = Deletion{Present: true, Local: 120}
+	due(171)
+	if _, ok := (&Row{}).Due(50); ok {
+		t.Error("an empty row is due")
 	}
-	if _, expires := (&Row{}).Expiry(); expires {
-		t.Error("an empty row has an expiry")
-	}
+	row.Marker = Liveness{Present: true, Timestamp: 1}
 	row.Deletion = Deletion{}
 	shadowed := row.Shadow(Deletion{Present: true, Timestamp: 1})
 	if !shadowed.Empty() {

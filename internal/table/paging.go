@@ -11,6 +11,7 @@ type cursor struct {
 	key  string // routing key of the last row; empty before the first row
 	row  []byte // encoded clustering key of the last row of that key
 	done bool   // nothing else of the key is to be read
+	bare bool   // no live row of the key was read so far
 
 	limit        int64 // rows or groups that the statement may still return; negative for no limit
 	perPartition int64 // rows that the key may still return; negative for no limit
@@ -21,6 +22,9 @@ type cursor struct {
 const (
 	pagingVersion = 1
 	pagingCode    = 16 // bytes of the code
+
+	cursorDone = 1
+	cursorBare = 2
 )
 
 // errPagingState is the error of a state that this statement has not made.
@@ -30,11 +34,14 @@ var errPagingState = &Error{Class: Protocol, Text: "Invalid value for the paging
 func (c *cursor) appendState(dst, secret, of []byte) []byte {
 	body := binary.AppendVarint(nil, c.limit)
 	body = binary.AppendVarint(body, c.perPartition)
-	done := byte(0)
+	flags := byte(0)
 	if c.done {
-		done = 1
+		flags |= cursorDone
 	}
-	body = append(body, done)
+	if c.bare {
+		flags |= cursorBare
+	}
+	body = append(body, flags)
 	body = binary.AppendUvarint(body, uint64(len(c.key)))
 	body = append(append(body, c.key...), c.row...)
 	dst = append(dst, pagingVersion)
@@ -67,7 +74,7 @@ func decodeState(state, secret, of []byte) (c cursor, err error) {
 	if c.perPartition, n = binary.Varint(body); n <= 0 || len(body) == n {
 		return c, errPagingState
 	}
-	c.done = body[n] == 1
+	c.done, c.bare = body[n]&cursorDone != 0, body[n]&cursorBare != 0
 	body = body[n+1:]
 	size, n := binary.Uvarint(body)
 	if n <= 0 || size > uint64(len(body)-n) {

@@ -331,7 +331,7 @@ func (c *ViewChange) Evaluate(items Items) error {
 		if bytes.Equal(body, r.body) && (body == nil) == (r.body == nil) {
 			continue
 		}
-		if err := items.Put(r.item, r.body, r.expires); err != nil {
+		if err := items.Put(r.item, r.body, -r.expires); err != nil {
 			return err
 		}
 	}

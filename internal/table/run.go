@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -33,6 +34,9 @@ type run struct {
 	reader row.Reader
 	static bool // the static row is alive
 	rows   int  // live rows of the partition seen
+
+	reads, readBytes int // items that were read for the page
+
 	skip   bool // nothing else of the partition is needed
 	merged []mergedRow
 }
@@ -258,7 +262,8 @@ func (r *run) byTokens(ctx context.Context, source Source) error {
 			}
 			from = r.key
 			if item[0] == RowItems[0] && !within(spans, item[1:]) {
-				return true, nil
+				r.read(body)
+				return !r.endAt(item[1:]), nil
 			}
 			return r.item(item, body)
 		})
@@ -284,8 +289,37 @@ func (r *run) next(key string) error {
 		if err := r.leave(); err != nil || r.more {
 			return err
 		}
+		if r.over() {
+			r.at.key, r.at.row, r.at.done, r.at.bare = r.key, nil, true, false
+			r.more = true
+			return nil
+		}
 	}
 	return r.enter(key, false)
+}
+
+// read counts an item that was read for the page.
+func (r *run) read(body []byte) {
+	r.reads++
+	r.readBytes += len(body)
+}
+
+// over says whether enough was read for the page.
+func (r *run) over() bool {
+	if r.options.Size <= 0 || r.q.aggregates || len(r.q.group) > 0 || r.q.ordered > 0 {
+		return false
+	}
+	return r.reads >= cmp.Or(r.options.Reads, pageReads) || r.readBytes >= pageReadBytes
+}
+
+// endAt ends the page after a row, if enough was read. It returns whether the page ends.
+func (r *run) endAt(key []byte) bool {
+	if !r.over() {
+		return false
+	}
+	r.at.key, r.at.row, r.at.done, r.at.bare = r.key, bytes.Clone(key), false, r.rows == 0
+	r.more = true
+	return true
 }
 
 // within says whether a key is in one of the spans.
@@ -305,7 +339,9 @@ func (r *run) enter(key string, resumed bool) error {
 	r.meta, r.static, r.rows, r.skip = row.Meta{}, false, 0, false
 	clear(r.view.values)
 	if resumed {
-		r.rows = 1
+		if !r.at.bare {
+			r.rows = 1
+		}
 		return nil
 	}
 	r.at.perPartition = r.limitOfKey
@@ -314,6 +350,7 @@ func (r *run) enter(key string, resumed bool) error {
 
 // item reads one item of the partition.
 func (r *run) item(item, body []byte) (more bool, err error) {
+	r.read(body)
 	switch item[0] {
 	case OutboxItems[0], OutboxRange[0]:
 		return true, nil
@@ -326,7 +363,10 @@ func (r *run) item(item, body []byte) (more bool, err error) {
 		r.static, err = r.reader.Read(bytes.Clone(body), r.q.statics, row.Snapshot{Now: r.options.Now, Covered: r.meta.Deletion}, values)
 		return true, err
 	}
-	return r.row(item[1:], body)
+	if more, err = r.row(item[1:], body); err == nil && more {
+		more = !r.endAt(item[1:])
+	}
+	return more, err
 }
 
 // row reads a row of the partition.
@@ -455,7 +495,7 @@ func (r *run) full() bool {
 // returnedRow counts a row on the page.
 func (r *run) returnedRow(key []byte) {
 	r.page.Count++
-	r.at.key, r.at.row, r.at.done = r.key, append(r.at.row[:0:0], key...), false
+	r.at.key, r.at.row, r.at.done, r.at.bare = r.key, append(r.at.row[:0:0], key...), false, false
 	if r.at.limit > 0 {
 		r.at.limit--
 	}

@@ -60,7 +60,18 @@ type PageOptions struct {
 	Secret []byte // with which states are signed
 	ID     []byte // identifies the statement and its table
 	Now    int64  // seconds since 1970: what has expired then is not read
+
+	// Reads is the number of items after which a page of a Size ends, with or without
+	// rows: many may be deleted or filtered out. Zero is pageReads.
+	Reads int
 }
+
+// Bounds of what is read for one page, if the client pages. Aggregates, groups and rows that
+// are merged in clustering order have no page that could end.
+const (
+	pageReads     = 100_000
+	pageReadBytes = 64 << 20
+)
 
 // pageBytes is the size of the cells at which a page ends, if the client pages.
 const pageBytes = 1 << 20

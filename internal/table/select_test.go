@@ -260,13 +260,13 @@ func printRows(columns []ResultColumn, page *Page) string {
 	return out.String()
 }
 
-// run reads all pages of a statement.
-func (m *memory) run(text string, size int, values ...string) (columns []ResultColumn, out string, pages int, err error) {
+// run reads all pages of a statement. A page ends after reads items, if that is not zero.
+func (m *memory) run(text string, size, reads int, values ...string) (columns []ResultColumn, out string, pages int, err error) {
 	q, _, b, err := m.prepare(text, values...)
 	if err != nil {
 		return nil, "", 0, err
 	}
-	options := &PageOptions{Size: size, Secret: []byte("secret"), ID: []byte(text), Now: testNow}
+	options := &PageOptions{Size: size, Secret: []byte("secret"), ID: []byte(text), Now: testNow, Reads: reads}
 	for {
 		page, err := q.run(context.Background(), m, b, options)
 		if err != nil {
@@ -280,8 +280,11 @@ func (m *memory) run(text string, size int, values ...string) (columns []ResultC
 		if page.State == nil {
 			return q.resultColumns(), out, pages, nil
 		}
-		if page.Count == 0 {
+		if page.Count == 0 && reads == 0 {
 			return nil, "", pages, errors.New("an empty page with a state")
+		}
+		if bytes.Equal(page.State, options.State) {
+			return nil, "", pages, errors.New("two pages with one state")
 		}
 		options.State = page.State
 	}
@@ -329,15 +332,16 @@ func (m *memory) answer(t *testing.T, d *datadriven.TestData) string {
 		}
 		return out.String()
 	}
-	_, all, _, err := m.run(text, 0, values...)
-	for _, size := range []int{1, 2, 1000} {
-		_, paged, _, pagedErr := m.run(text, size, values...)
+	_, all, _, err := m.run(text, 0, 0, values...)
+	for _, by := range [][2]int{{1, 0}, {2, 0}, {1000, 0}, {1000, 1}, {1000, 2}, {2, 3}, {1, 1}} {
+		size, reads := by[0], by[1]
+		_, paged, _, pagedErr := m.run(text, size, reads, values...)
 		switch {
 		case pagedErr != nil && err == nil && strings.HasPrefix(pagedErr.Error(), "Cannot page"):
 		case fmt.Sprint(pagedErr) != fmt.Sprint(err):
-			t.Errorf("%s: in pages of %d: %v, want %v", d.Pos, size, pagedErr, err)
+			t.Errorf("%s: in pages of %d after %d items: %v, want %v", d.Pos, size, reads, pagedErr, err)
 		case paged != all:
-			t.Errorf("%s: in pages of %d:\n%swant\n%s", d.Pos, size, paged, all)
+			t.Errorf("%s: in pages of %d after %d items:\n%swant\n%s", d.Pos, size, reads, paged, all)
 		}
 	}
 	if err != nil {

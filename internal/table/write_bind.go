@@ -15,9 +15,10 @@ type Items interface {
 	// Get returns the body of an item, nil if there is none. It is valid until the next
 	// call.
 	Get(item string) ([]byte, error)
-	// Put replaces the body of an item, which is removed by itself at a time in seconds
-	// since 1970, never if that is zero.
-	Put(item string, body []byte, expires int64) error
+	// Put replaces the body of an item; nil removes it. due is the time in seconds since
+	// 1970 at which something of it can be removed, zero for never. If it is negative, the
+	// whole item is removed at -due.
+	Put(item string, body []byte, due int64) error
 	// Micros returns a time in microseconds since 1970 that is greater than that of any
 	// earlier change of the partition which has asked for it.
 	Micros() int64
@@ -390,10 +391,6 @@ func fail(err error) error {
 	return err
 }
 
-// lateWrites is how long, in seconds, a row that has expired is kept: a write with an
-// older timestamp in that time meets the expired cells and loses.
-const lateWrites = 600
-
 // Evaluate checks the conditions and makes the changes. It is called again after an error
 // of the partition, so it begins again.
 func (k *KeyChange) Evaluate(items Items) error {
@@ -489,6 +486,7 @@ func (e *evaluation) check() error {
 func (e *evaluation) change() error {
 	var now int64
 	var changed row.Meta
+	var from []byte // where the first deletion begins
 	groups := map[string][]row.Mutation{}
 	var order []string
 	for i := range e.changes {
@@ -516,8 +514,14 @@ func (e *evaluation) change() error {
 		}
 	}
 	if !changed.Empty() {
+		if !changed.Deletion.Present {
+			from = changed.Ranges[0].Start
+		}
+		sweep := e.meta.Sweep
 		e.meta = row.MergeMeta(&e.meta, &changed)
-		if err := e.items.Put(MetaItem, e.meta.Append(nil), 0); err != nil {
+		e.meta.Sweep = sweep
+		e.meta.Sweeps(from)
+		if err := e.items.Put(MetaItem, e.meta.Append(nil), e.Table.dueMeta(&e.meta)); err != nil {
 			return err
 		}
 		if len(e.Projections) > 0 {
@@ -549,11 +553,7 @@ func (e *evaluation) put(item string, r *row.Row) error {
 	if r.Empty() {
 		return e.items.Put(item, nil, 0)
 	}
-	expires, ok := r.Expiry()
-	if expires += lateWrites; !ok {
-		expires = 0
-	}
-	return e.items.Put(item, r.Append(nil), expires)
+	return e.items.Put(item, r.Append(nil), e.Table.due(r))
 }
 
 // keyMarkers returns the index of the marker of each column of the partition key, the last

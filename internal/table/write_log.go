@@ -54,7 +54,7 @@ func (k *KeyChange) Settle(ctx context.Context, source Source, sequence func() i
 // it. Made again, it might bring back what they have deleted. now is in seconds since
 // 1970.
 func (k *KeyChange) Stale(now int64) bool {
-	return now-k.Now > max(int64(k.Table.Options.GCGraceSeconds), lateWrites)
+	return now-k.Now > k.Table.grace()
 }
 
 // The encoded form of a change, version 1: version, time in seconds, routing key, number

@@ -16,11 +16,12 @@ import (
 const (
 	documentVersion = 1
 
-	flagTTL     = 1 // the document has its own time to live, after the key
-	flagInclude = 2 // directive Include
-	flagExclude = 4 // directive Exclude
-	flagRow     = 8 // an item of a table: the body is not JSON
-	flagsKnown  = flagTTL | flagInclude | flagExclude | flagRow
+	flagTTL     = 1  // the document has its own time to live, after the key
+	flagInclude = 2  // directive Include
+	flagExclude = 4  // directive Exclude
+	flagRow     = 8  // an item of a table: the body is not JSON
+	flagWhole   = 16 // an item of a table that expires as a whole
+	flagsKnown  = flagTTL | flagInclude | flagExclude | flagRow | flagWhole
 	ttlBytes    = 4
 
 	offFlags = 1
@@ -68,6 +69,7 @@ type Document struct {
 	TTL       int32     // its own time to live in seconds, -1 for never; zero if it has none
 	Directive Directive // ByPolicy unless an earlier version wrote the document
 	Item      bool      // an item of a table, whose Body package row encodes
+	Whole     bool      // an item that is hidden from the end of its time to live
 	Body      []byte    // JSON object without system properties, or what Item says; never empty
 }
 
@@ -97,11 +99,14 @@ func NewDocumentRow(epkSize int, key []byte, doc value.Value) []byte {
 }
 
 // NewItemRow returns a row with an item of a table. ttl is its time to live in seconds,
-// zero if it does not expire. Stamp adds what only the writer knows.
-func NewItemRow(epkSize int, key, body []byte, ttl int32) []byte {
+// zero if it has none; whole says that the item is hidden from its end. Stamp adds what
+// only the writer knows.
+func NewItemRow(epkSize int, key, body []byte, ttl int32, whole bool) []byte {
 	row := make([]byte, offKey, offKey+len(key)+ttlBytes+len(body))
 	row[0] = documentVersion
-	row[offFlags] = flagRow
+	if row[offFlags] = flagRow; whole {
+		row[offFlags] |= flagWhole
+	}
 	row[offEPKSize] = byte(epkSize)
 	binary.BigEndian.PutUint16(row[offKeySize:], uint16(len(key)))
 	row = append(row, key...)
@@ -188,6 +193,7 @@ func DecodeDocument(row []byte) (Document, error) {
 		Key:       row[offKey:keyEnd:keyEnd],
 		Directive: directiveOf(row),
 		Item:      row[offFlags]&flagRow != 0,
+		Whole:     row[offFlags]&flagWhole != 0,
 		Body:      row[start:],
 	}
 	if row[offFlags]&flagTTL != 0 {

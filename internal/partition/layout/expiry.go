@@ -35,8 +35,13 @@ func (h *Horizon) Hides(d *Document) bool {
 	return len(h.Marks) > 0 && h.Marks.Hides(d) || h.Expired(d)
 }
 
-// Expired reports whether a document has expired.
-func (h *Horizon) Expired(d *Document) bool {
+// Expired reports whether a document has expired. Of most items of a table only parts do,
+// which their readers know.
+func (h *Horizon) Expired(d *Document) bool { return (!d.Item || d.Whole) && h.Due(d) }
+
+// Due reports whether a document has expired, or something of an item of a table can be
+// removed.
+func (h *Horizon) Due(d *Document) bool {
 	if h.TTL == 0 {
 		return false
 	}
@@ -47,8 +52,8 @@ func (h *Horizon) Expired(d *Document) bool {
 	return ttl > 0 && d.TS+ttl <= h.Now
 }
 
-// Expiry returns the time at which a document with its own time to live expires, in
-// seconds since 1970. Such a document has a row in 'x'. It returns false for a
+// Expiry returns the time at which a document with its own time to live expires, or at
+// which something of an item of a table can be removed, in seconds since 1970. Such a document has a row in 'x'. It returns false for a
 // document without its own time to live, or with one that never ends.
 func (d *Document) Expiry() (seconds uint64, ok bool) {
 	return uint64(d.TS + int64(d.TTL)), d.TTL > 0
