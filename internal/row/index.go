@@ -241,7 +241,11 @@ func (x *Index) Values(key, item, body []byte, visit func(value []byte)) error {
 		if err != nil {
 			return err
 		}
-		visit(x.AppendValue(nil, values[x.Position], nil))
+		v, err := x.column().fit(values[x.Position])
+		if err != nil {
+			return err
+		}
+		visit(x.AppendValue(nil, v, nil))
 		return r.Err()
 	}
 	rest := item[len(RowItems):]
@@ -271,6 +275,11 @@ func (r *Reader) anyValue() bool {
 // cells visits the values of the column in the cells of a row.
 func (x *Index) cells(r *Reader, visit func(value []byte)) error {
 	t := x.column()
+	of := t
+	if t.Multicell() {
+		of = t.Element()
+	}
+	keys := x.Of == IndexKeys || x.Of == IndexValues && t.Kind == KindSet
 	for r.Next() {
 		c := &r.Cell
 		if c.Column > x.Column {
@@ -283,20 +292,46 @@ func (x *Index) cells(r *Reader, visit func(value []byte)) error {
 		if v == nil {
 			v = []byte{} // the empty value
 		}
+		if !keys {
+			fit, err := of.fit(v)
+			if err != nil {
+				return err
+			}
+			v = fit
+		}
 		switch {
 		case x.Loose:
 			visit(x.append(nil, nil))
-		case x.Of == IndexKeys, x.Of == IndexValues && t.Kind == KindSet:
+		case keys:
 			visit(x.append(nil, c.Path))
 		case x.Of == IndexEntries:
-			visit(x.append(nil, t.Element().appendKey(slices.Clone(c.Path), v)))
-		case x.Of == IndexValues:
-			visit(x.append(nil, t.Element().appendKey(nil, v)))
+			visit(x.append(nil, of.appendKey(slices.Clone(c.Path), v)))
 		default:
-			visit(x.append(nil, t.appendKey(nil, v)))
+			visit(x.append(nil, of.appendKey(nil, v)))
 		}
 	}
 	return r.Err()
+}
+
+// fit returns a stored value without the fields that its type has got since the structure t
+// was taken. The error is that of a value that is not of the type.
+func (t *Type) fit(v []byte) ([]byte, error) {
+	v = t.cutFields(v)
+	if err := t.ValidateStored(v); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return v, nil
+}
+
+func (t *Type) cutFields(v []byte) []byte {
+	if len(v) == 0 || !t.References(KindTuple) {
+		return v
+	}
+	parts := t.Split(v)
+	for i := range parts {
+		parts[i] = t.Parts[i%len(t.Parts)].cutFields(parts[i])
+	}
+	return t.Pack(parts)
 }
 
 // Structure returns the type with tuples in the place of user-defined types, whose values

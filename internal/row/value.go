@@ -269,6 +269,29 @@ func (t *Type) Validate(v []byte) error {
 	return nil
 }
 
+// ValidateStored checks that stored bytes are a value of the type. Unlike a value from a
+// client, one of a literal or of JSON may be the empty value of any native type, as in
+// Cassandra 4.1.
+func (t *Type) ValidateStored(v []byte) error {
+	err := t.Validate(v)
+	switch {
+	case err == nil || t.Native() && len(v) == 0:
+		return nil
+	case t.Native() || t.Kind == KindVector:
+		return err
+	}
+	parts := t.Split(v)
+	if string(t.Pack(parts)) != string(v) {
+		return err
+	}
+	for i, part := range parts {
+		if err := t.Parts[i%len(t.Parts)].ValidateStored(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func checkSize(v []byte, text string, sizes ...int) error {
 	if slices.Contains(sizes, len(v)) {
 		return nil

@@ -92,7 +92,7 @@ func (t *Table) checkCells(r *row.Row, kind ColumnKind) error {
 		}
 		v, err := r.Value(row.Want{Column: c.ID, Type: c.Type}, row.Snapshot{})
 		if err == nil {
-			err = c.Type.Validate(v.Bytes)
+			err = c.Type.ValidateStored(v.Bytes)
 		}
 		if err != nil {
 			return fmt.Errorf("column %s: %w", c.Name, err)

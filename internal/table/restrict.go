@@ -67,7 +67,7 @@ type where struct {
 
 	indexed bool           // the read goes through an index
 	access  *access        // that index; nil if none of the table finds what is restricted
-	found   []*restriction // that the index has to satisfy if rows are not to be filtered
+	found   []*restriction // that are left to the index
 }
 
 // restrict compiles the relations of a SELECT.
@@ -118,7 +118,7 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 	if r.Operator == cql.Like {
 		return invalid("LIKE restriction is only supported on properly indexed columns. %s is not valid.", r)
 	}
-	return w.merge(one, filtering || w.verb == "" && w.through(one) != nil)
+	return w.merge(one, filtering)
 }
 
 // checkTuple checks the columns of a tuple relation.
@@ -491,30 +491,21 @@ func (w *where) finishPartition(filtering, usable bool) error {
 	return nil
 }
 
-// checkFiltering refuses a read of many keys that is restricted by clustering columns.
+// checkFiltering refuses a read that filters rows, as Apache Cassandra counts: if several
+// columns are left to an index, or if clustering columns restrict a read of many keys.
 func (w *where) checkFiltering(filtering bool) error {
 	if filtering || !w.keyRange && !w.indexed {
 		return nil
 	}
-	needed := len(w.found) == 0 && (w.prefix > 0 || w.slicing != nil)
-	if len(w.found) > 0 {
-		needed = !slices.ContainsFunc(w.table.Indexes, w.findsAll)
+	columns := 0
+	for _, r := range w.found {
+		columns += len(r.columns)
 	}
-	if needed {
+	several := slices.ContainsFunc(w.others, func(r *restriction) bool { return len(r.also) > 0 })
+	if columns > 1 || columns == 0 && (w.prefix > 0 || w.slicing != nil) || columns > 0 && several {
 		return &Error{Text: needsFiltering}
 	}
 	return nil
-}
-
-// findsAll says whether an index alone finds the rows that satisfy all restrictions.
-func (w *where) findsAll(x Index) bool {
-	for _, r := range w.found {
-		other := func(c *Column) bool { return !x.supports(r, c) }
-		if len(r.also) > 0 || slices.ContainsFunc(r.columns, other) {
-			return false
-		}
-	}
-	return true
 }
 
 func (w *where) finishClustering(filtering, staticOnly, usable bool) error {

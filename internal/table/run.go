@@ -472,8 +472,12 @@ func (r *run) add(key []byte) (more bool, err error) {
 	return true, nil
 }
 
-// orderOf returns the part of an encoded clustering key by which rows are merged.
+// orderOf returns the part of an encoded clustering key by which rows are merged. A static
+// row without rows has none: it precedes all rows in the order of the table.
 func (r *run) orderOf(key []byte) ([]byte, error) {
+	if key == nil {
+		return nil, nil
+	}
 	rest := key
 	for _, c := range r.q.table.Clustering[:r.q.ordered] {
 		var err error

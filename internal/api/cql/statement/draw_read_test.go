@@ -41,6 +41,12 @@ func (d *drawing) read() request {
 			relations = append(relations, b.filter(pick(d, t.columns...)))
 		}
 	}
+	if len(t.indexed) > 0 && b.one(2) {
+		if !keyed && b.one(2) {
+			relations = nil
+		}
+		relations = append(relations, b.sought(pick(b.drawing, t.indexed...)))
+	}
 	if len(relations) > 0 {
 		text += " WHERE " + strings.Join(relations, " AND ")
 	}

@@ -28,7 +28,8 @@ type drawnTable struct {
 	name    string
 	columns []drawnColumn
 	counter bool
-	deleted bool // a statement has deleted from it
+	deleted bool          // a statement has deleted from it
+	indexed []drawnColumn // with an index, perhaps several times
 }
 
 type drawnColumn struct {
