@@ -64,8 +64,9 @@ type Config struct {
 	// example because the outcome of a write was unknown. Zero means a minute.
 	Sweep time.Duration
 
-	// step is called with the name of every step. Tests simulate crashes in it.
-	step func(name string) error
+	// Step is called before every step of an update with its name: read, write, remove.
+	// Its error ends the update. Tests simulate crashes in it; nil does nothing.
+	Step func(name string) error
 }
 
 // The steps of settling, each before what it names.
@@ -130,8 +131,8 @@ func New(cfg Config) *Keeper {
 	if cfg.Sweep <= 0 {
 		cfg.Sweep = time.Minute
 	}
-	if cfg.step == nil {
-		cfg.step = func(string) error { return nil }
+	if cfg.Step == nil {
+		cfg.Step = func(string) error { return nil }
 	}
 	k := &Keeper{
 		cfg: cfg, wake: make(chan struct{}, 1), late: make(chan struct{}, 1),

@@ -34,7 +34,7 @@ type settling struct {
 
 // settle settles the outbox of a partition key. The caller has its turn.
 func (k *Keeper) settle(ctx context.Context, ref keyRef) (engine.ItemsResult, error) {
-	if err := k.cfg.step(stepRead); err != nil {
+	if err := k.cfg.Step(stepRead); err != nil {
 		return engine.ItemsResult{}, err
 	}
 	for {
@@ -193,7 +193,7 @@ func (s *settling) write(ctx context.Context, collected *table.Projected) error 
 	if collected.Len() == 0 {
 		return nil
 	}
-	if err := s.cfg.step(stepWrite); err != nil {
+	if err := s.cfg.Step(stepWrite); err != nil {
 		return err
 	}
 	var all []engine.WriteItemsRequest
@@ -232,7 +232,7 @@ func throttled(err error) int {
 
 // remove removes entries. It does not wait for that unless the caller reads more of them.
 func (s *settling) remove(ctx context.Context, entries []table.OutboxEntry, wait bool) error {
-	if err := s.cfg.step(stepRemove); err != nil {
+	if err := s.cfg.Step(stepRemove); err != nil {
 		return err
 	}
 	remove := func(ctx context.Context) error {

@@ -396,9 +396,9 @@ func (d *Projected) Add(stored StoredRow, meta *row.Meta) error {
 		}
 		one := viewRow{item: at.Item, body: image.Append(nil)}
 		if p.extra != nil && image.Marker.TTL > 0 {
-			one.expires = image.Marker.Expiry
+			one.expires = image.Marker.Expiry + lateWrites
 		} else if second, expires := image.Expiry(); expires && p.extra == nil {
-			one.expires = second
+			one.expires = second + lateWrites
 		}
 		d.rows[at] = one
 	}

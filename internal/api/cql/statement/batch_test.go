@@ -51,7 +51,7 @@ func (w *world) replay(t *testing.T, record []byte) int {
 	return len(writes)
 }
 
-func (w *world) must(t *testing.T, texts ...string) (rows string) {
+func (w *world) must(t testing.TB, texts ...string) (rows string) {
 	t.Helper()
 	for _, text := range texts {
 		r, _, err := w.execute("ks", text, 0)

@@ -73,7 +73,7 @@ func New(c Config) *Processor {
 	}
 	p := &Processor{config: c, old: strings.HasPrefix(c.Node.Release, "3.")}
 	p.batches = batchlog.New(batchlog.Config{Engine: c.Engine, Decode: p.recorded, Logger: c.Logger})
-	p.views = p.newKeeper()
+	p.views = materialize.New(p.keeperConfig())
 	return p
 }
 

@@ -46,9 +46,9 @@ func (s *schema) viewsOf(t *table.Table) (names []string) {
 	return names
 }
 
-// newKeeper returns the keeper of the views.
-func (p *Processor) newKeeper() *materialize.Keeper {
-	return materialize.New(materialize.Config{
+// keeperConfig configures the keeper of the views.
+func (p *Processor) keeperConfig() materialize.Config {
+	return materialize.Config{
 		Engine: p.config.Engine, Now: p.config.Now, Logger: p.config.Logger,
 		Viewed: func(rid resource.RID) (*materialize.Viewed, error) {
 			now, err := p.schema()
@@ -67,7 +67,7 @@ func (p *Processor) newKeeper() *materialize.Keeper {
 			}
 			return all, nil
 		},
-	})
+	}
 }
 
 // settle brings the views of the changed rows into agreement with them. The error says
