@@ -246,7 +246,7 @@ func (d *definer) alterTable(e *cql.AlterTable) (Change, error) {
 		if changed.Options, err = t.Options.apply(e.Properties, true); err == nil && t.Counter() && changed.Options.DefaultTTL > 0 {
 			err = invalid("Cannot set default_time_to_live on a table with counters")
 		}
-		if err == nil && changed.Options.GCGraceSeconds == 0 && len(k.views(t.Name)) > 0 {
+		if err == nil && changed.Options.GCGraceSeconds == 0 && k.hasViews(t.Name) {
 			err = invalid("Cannot alter gc_grace_seconds of the base table of a materialized view to 0%s", undelivered)
 		}
 		a.table = &changed
@@ -348,7 +348,7 @@ func (a *alteration) drop() error {
 		if dependent := changed.indexesOn(name); len(dependent) > 0 {
 			return invalid("Cannot drop column %s because it has dependent secondary indexes (%s)", cql.Quote(name), strings.Join(dependent, ", "))
 		}
-		if views := a.keyspace.views(changed.Name); len(views) > 0 {
+		if a.keyspace.hasViews(changed.Name) {
 			return invalid("Cannot drop column %s on base table %s with materialized views", cql.Quote(name), changed.Name)
 		}
 		time := a.env.Now
@@ -407,14 +407,9 @@ func (a *alteration) renameInViews(from, to string) error {
 	return nil
 }
 
-// views returns the views of a table, as messages name them: by their keyspace only.
-func (k *Keyspace) views(base string) (all []string) {
-	for _, t := range k.Tables {
-		if t.View != nil && t.View.Base == base {
-			all = append(all, k.Name)
-		}
-	}
-	return all
+// hasViews says whether a table has views.
+func (k *Keyspace) hasViews(base string) bool {
+	return slices.ContainsFunc(k.Tables, func(t *Table) bool { return t.View != nil && t.View.Base == base })
 }
 
 func (d *definer) dropTable(e *cql.DropTable) (Change, error) {
@@ -426,8 +421,8 @@ func (d *definer) dropTable(e *cql.DropTable) (Change, error) {
 	if t.View != nil {
 		return Change{}, invalid("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
 	}
-	if views := k.views(t.Name); len(views) > 0 {
-		return Change{}, invalid("Cannot drop a table when materialized views still depend on it (%s)", strings.Join(views, ", "))
+	if k.hasViews(t.Name) { // Apache Cassandra names the keyspace in the place of the views.
+		return Change{}, invalid("Cannot drop a table when materialized views still depend on it (%s)", k.Name)
 	}
 	return d.changed(Dropped, "TABLE", k.withoutTable(t.Name), t.Name), nil
 }

@@ -35,12 +35,10 @@ func (d *definer) createView(e *cql.CreateView) (Change, error) {
 	}
 	t := k.Table(base.Name)
 	switch {
-	case t == nil:
+	case t == nil || t.View != nil:
 		return Change{}, invalid("Base table '%s' doesn't exist", base.Name)
 	case t.Counter():
 		return Change{}, invalid("Materialized views are not supported on counter tables")
-	case t.View != nil:
-		return Change{}, invalid("Materialized views cannot be created against other materialized views")
 	case t.Options.GCGraceSeconds == 0:
 		return Change{}, invalid("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0%s", name.Name, t.Name, undelivered)
 	}
@@ -253,7 +251,7 @@ func (t *Table) linked(base *Table) *Table {
 		}
 	}
 	changed := *t
-	changed.View, changed.nextID = &view, max(t.nextID, base.nextID)
+	changed.View = &view
 	return changed.withColumns(columns)
 }
 

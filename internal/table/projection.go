@@ -114,6 +114,9 @@ func (s *Schema) restrictView(p *Projection) error {
 
 // parseWhere returns the relations of a WHERE clause, without the keyword.
 func parseWhere(text string) ([]cql.Relation, error) {
+	if text == "" {
+		return nil, nil
+	}
 	parsed, err := cql.Parse("SELECT * FROM t WHERE " + text)
 	if err != nil {
 		return nil, err

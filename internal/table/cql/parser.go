@@ -252,7 +252,7 @@ func (p *parser) tableName() Name {
 var followsTable = [kindCount]bool{
 	tEOF: true, tSemicolon: true, tParenOpen: true, kWhere: true, kGroup: true, kOrder: true, kPer: true, kLimit: true, kAllow: true,
 	kUsing: true, kSet: true, kJson: true, kAs: true, kAdd: true, kAlter: true, kDrop: true, kRename: true, kWith: true, kTo: true,
-	kFrom: true, kOf: true, kNorecursive: true, kInsert: true, kUpdate: true, kDelete: true, kApply: true,
+	kFrom: true, kOf: true, kNorecursive: true, kInsert: true, kUpdate: true, kDelete: true, kApply: true, kPrimary: true,
 }
 
 func (p *parser) qualified(object string) Name {
