@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/row"
@@ -37,6 +38,20 @@ func (t *Table) indexesOn(column string) (names []string) {
 		}
 	}
 	return names
+}
+
+// noExpression returns the error of expressions on indexes, which only custom indexes
+// have. There are none.
+func (t *Table) noExpression(indexes []string) error {
+	switch {
+	case len(indexes) == 0:
+		return nil
+	case len(indexes) > 1:
+		return invalid("Multiple custom index expressions in a single query are not supported")
+	case slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Name == indexes[0] }):
+		return invalid("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", indexes[0])
+	}
+	return invalid("Invalid index expression, index %s not found for %s.%s", indexes[0], t.Keyspace, t.Name)
 }
 
 // of returns what the index has of its column.
@@ -129,13 +144,18 @@ type Indexed interface {
 }
 
 // lookup returns what the index is to find.
-func (a *access) lookup(t *Table, b *binding) (*Lookup, error) {
+func (a *access) lookup(w *where, b *binding) (*Lookup, error) {
+	t := w.table
 	terms, err := row.ParseIndex(a.index.Terms)
 	if err != nil {
 		return nil, err
 	}
 	r := a.by
-	v, err := r.compared(b, r.value)
+	value := r.bound
+	if slices.Contains(w.filters, r) {
+		value = r.compared
+	}
+	v, err := value(b, r.value)
 	if err != nil {
 		return nil, err
 	}

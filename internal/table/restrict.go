@@ -73,10 +73,18 @@ type where struct {
 // restrict compiles the relations of a SELECT.
 func (a *terms) restrict(t *Table, relations []cql.Relation, filtering, staticOnly bool) (*where, error) {
 	w := &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
+	var custom []string
 	for i := range relations {
+		if relations[i].Kind == cql.OnIndex {
+			custom = append(custom, relations[i].Columns[0])
+			continue
+		}
 		if err := w.add(a, &relations[i], filtering); err != nil {
 			return nil, err
 		}
+	}
+	if err := t.noExpression(custom); err != nil {
+		return nil, err
 	}
 	return w, w.finish(filtering, staticOnly)
 }
@@ -85,9 +93,6 @@ func (a *terms) restrict(t *Table, relations []cql.Relation, filtering, staticOn
 func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 	if r.Kind == cql.OnToken {
 		return w.addToken(a, r)
-	}
-	if r.Kind == cql.OnIndex {
-		return invalid("Custom index expressions are not supported: %s", r)
 	}
 	columns := make([]*Column, len(r.Columns))
 	for i, name := range r.Columns {

@@ -60,7 +60,7 @@ func (q *query) run(ctx context.Context, source Source, b *binding, options *Pag
 	var err error
 	if a := q.where.access; a != nil {
 		if through, ok := source.(Indexed); ok {
-			found, err := a.lookup(q.table, b)
+			found, err := a.lookup(q.where, b)
 			if err != nil {
 				return Page{}, err
 			}
@@ -102,6 +102,15 @@ func (r *run) begin() (err error) {
 			return i
 		}
 		return -1
+	}
+	for _, one := range q.where.found {
+		if !one.multi {
+			continue
+		}
+		// What is left to an index is a filter in Apache Cassandra, with its errors.
+		if _, err := one.bindFilter(r.b); err != nil {
+			return err
+		}
 	}
 	for _, one := range q.where.filters {
 		f, err := one.bindFilter(r.b)

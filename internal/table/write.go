@@ -221,6 +221,9 @@ func (w *write) delete(a *terms, s *cql.Delete) error {
 // restrict compiles the relations that name the rows of the write.
 func (w *write) restrict(a *terms, relations []cql.Relation) error {
 	t := w.table
+	if slices.ContainsFunc(relations, func(r cql.Relation) bool { return r.Kind == cql.OnIndex }) {
+		return invalid("Custom index expressions cannot be used in WHERE clauses for UPDATE or DELETE statements")
+	}
 	w.where = &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
 	if w.verb != "INSERT" {
 		w.where.verb = w.verb
