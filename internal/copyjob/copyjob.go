@@ -216,6 +216,9 @@ func (j *Jobs) resolve(ctx context.Context, asked *resource.CopyJob) error {
 			if !found {
 				return status.New(status.CodeNotFound, status.SubOwnerNotFound, "Owner resource does not exist: the container %s does not exist. A copy job does not create containers.", end)
 			}
+			if c.IsTable() {
+				return status.BadRequest("The container %s is a table of the Cassandra API. Copy jobs copy containers of documents.", end)
+			}
 			end.RID = c.RID
 		}
 		if !asked.Mirror {

@@ -224,6 +224,11 @@ func (e *Engine) table(link Link) (*catalog.Container, error) {
 type ItemsResult struct {
 	Charge     float64                // request units, rounded to two decimals
 	Partitions []resource.PartitionID // physical partitions asked, in the order in which they were asked
+
+	// Largest is the key of a change that left the most bytes, and its size. Size is zero
+	// if nothing was changed.
+	Largest string
+	Size    int64
 }
 
 // WriteItemsRequest is a change of items of one partition key of a table.
@@ -240,12 +245,13 @@ func (e *Engine) WriteItems(ctx context.Context, caller auth.Caller, req WriteIt
 	e.turns.point()
 	var meter throughput.Meter
 	var out Result
+	var size int64
 	err := e.onTable(ctx, caller, auth.Upsert, req.Table, &out, func(c *catalog.Container) error {
 		key := partitionkey.NewKey(partitionkey.Bytes(req.Key))
 		if err := c.PartitionKey.Check(key, true); err != nil {
 			return keyError(err)
 		}
-		w := partition.WriteItems{Key: key, EPK: c.PartitionKey.Hash(key), Change: req.Change, Meter: &meter}
+		w := partition.WriteItems{Key: key, EPK: c.PartitionKey.Hash(key), Change: req.Change, Meter: &meter, Size: &size}
 		p := c.Ranges.Locate(w.EPK).Value
 		w.Generation = p.Generation
 		replica, release, err := e.node.Replica(ctx, c, p.ID)
@@ -257,12 +263,15 @@ func (e *Engine) WriteItems(ctx context.Context, caller auth.Caller, req WriteIt
 		_, err = replica.WriteItems(ctx, w)
 		return err
 	})
-	return ItemsResult{Charge: meter.Charge(), Partitions: out.Partitions}, fail(err)
+	return ItemsResult{Charge: meter.Charge(), Partitions: out.Partitions, Largest: req.Key, Size: size}, fail(err)
 }
 
 // Add adds the charge and the partitions of another part of the same statement.
 func (r *ItemsResult) Add(part ItemsResult) {
 	r.Charge += part.Charge
+	if part.Size > r.Size {
+		r.Largest, r.Size = part.Largest, part.Size
+	}
 	for _, id := range part.Partitions {
 		if !slices.Contains(r.Partitions, id) {
 			r.Partitions = append(r.Partitions, id)

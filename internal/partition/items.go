@@ -28,6 +28,9 @@ type WriteItems struct {
 	Change Change
 
 	Meter *throughput.Meter // receives the charge, that of a refused change as well
+
+	// Size, if not nil, receives the bytes of all items of the key after a change.
+	Size *int64
 }
 
 // Change is a change of items of one partition key, as data that the writer evaluates:
@@ -74,6 +77,9 @@ func (p *Partition) WriteItems(ctx context.Context, w WriteItems) (resource.LSN,
 		return p.LSN(), err
 	}
 	p.served.writes.Add(1)
+	if w.Size != nil {
+		*w.Size = r.keyBytes
+	}
 	return r.lsn, nil
 }
 
@@ -88,7 +94,7 @@ func (p *Partition) changeItems(r *request, now *published) error {
 	if err == nil && tx.versions > 0 {
 		var f *flight
 		if f, err = tx.commit(); err == nil {
-			r.proposal, r.lsn = f.proposal, f.lsn
+			r.proposal, r.lsn, r.keyBytes = f.proposal, f.lsn, tx.total.Bytes
 			return nil
 		}
 	}

@@ -292,6 +292,7 @@ type request struct {
 	proposal *replication.Proposal // on which the result, or err, depends; may be nil
 	lsn      resource.LSN          // of the effect; zero without one
 	charge   float64
+	keyBytes int64 // of the items of the key after a change
 }
 
 // operation is one operation of a request.

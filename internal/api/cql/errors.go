@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
@@ -119,6 +120,11 @@ func (f failed) timeout() *frame.Error {
 
 // wordStatus words a status as the service maps it to the protocol.
 func (f failed) wordStatus(e *status.Error) *frame.Error {
+	if e.Code == status.CodeForbidden && e.Sub == status.SubPartitionKeyQuota {
+		// The rest of the message is about documents.
+		text, _, _ := strings.Cut(e.Message, ". ")
+		return f.failure(text)
+	}
 	switch e.Code {
 	case status.CodeBadRequest:
 		return invalid("%s", e.Message)
@@ -137,13 +143,18 @@ func (f failed) wordStatus(e *status.Error) *frame.Error {
 		}
 		return frame.WithDetails(frame.Unavailable{Consistency: f.consistency, Required: required}, "Cannot achieve consistency level "+f.consistency.String()+": "+e.Message)
 	case status.CodeNotFound, status.CodePreconditionFailed, status.CodeTooLarge, status.CodeLocked, status.CodeRetryWith:
-		failures := []frame.Failure{{Replica: netip.IPv4Unspecified()}}
-		if f.write {
-			return frame.WithDetails(frame.WriteFailure{Consistency: f.consistency, BlockFor: replicasWrite, Failures: failures, Type: f.writeType()}, e.Message)
-		}
-		return frame.WithDetails(frame.ReadFailure{Consistency: f.consistency, BlockFor: replicasRead, Failures: failures}, e.Message)
+		return f.failure(e.Message)
 	case status.CodeInternal:
 		return &frame.Error{Code: frame.CodeServer, Message: "Internal error. The log of the server says more."}
 	}
 	return &frame.Error{Code: frame.CodeServer, Message: e.Message}
+}
+
+// failure returns the error of a write, or a read, that was refused by its partition.
+func (f failed) failure(text string) *frame.Error {
+	failures := []frame.Failure{{Replica: netip.IPv4Unspecified()}}
+	if f.write {
+		return frame.WithDetails(frame.WriteFailure{Consistency: f.consistency, BlockFor: replicasWrite, Failures: failures, Type: f.writeType()}, text)
+	}
+	return frame.WithDetails(frame.ReadFailure{Consistency: f.consistency, BlockFor: replicasRead, Failures: failures}, text)
 }

@@ -48,6 +48,10 @@ type Config struct {
 	// partition or of definitions, before it times out. 0 answers it as overloaded.
 	Retry time.Duration
 
+	// LargePartition is the size in bytes of a partition key above which a write warns.
+	// 0 never warns.
+	LargePartition int64
+
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil discards the log
 }
@@ -58,7 +62,8 @@ type Processor struct {
 	batches *batchlog.Log
 	views   *materialize.Keeper
 	places  atomic.Int64 // the last result of sequence
-	old     bool         // Config.Node presents itself as 3.11
+	large   largeKeys
+	old     bool // Config.Node presents itself as 3.11
 
 	mu      sync.Mutex // held while the schema is read again
 	current atomic.Pointer[schema]

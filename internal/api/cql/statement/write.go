@@ -58,12 +58,13 @@ func (p *Processor) write(ctx context.Context, w *writing, result func(*table.Ke
 		p.settleLater(w)
 		return nil, err
 	}
+	written := spent
 	settled, err := p.settle(ctx, w)
 	spent.Add(settled)
 	if err != nil {
 		return nil, err
 	}
-	done := &door.Result{Charge: spent.Charge, Payload: visited(spent.Partitions)}
+	done := &door.Result{Charge: spent.Charge, Payload: visited(spent.Partitions), Warnings: p.warnOfSize(w, written)}
 	if len(w.changes) != 1 || !w.changes[0].Conditional() {
 		return done, nil
 	}
