@@ -1,6 +1,7 @@
 package nosql_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/decandb/decan/internal/api/nosql"
 	"github.com/decandb/decan/internal/api/nosql/rntbd"
 	"github.com/decandb/decan/internal/api/nosql/rntbd/rntbdtest"
+	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/partitionkey"
@@ -91,6 +93,50 @@ func (d *direct) do(t testing.TB, f *rntbdtest.Frame) *rntbdtest.Frame {
 			answer.Told(rntbd.ResponseSessionToken), answer.Told(rntbd.ResponsePartitionKeyRangeID))
 	}
 	return answer
+}
+
+// item returns a request, signed with the account's key, for an item of the container c
+// in the database d.
+func (d *direct) item(t testing.TB, a engine.Address, operation rntbd.Operation, id, key string) *rntbdtest.Frame {
+	t.Helper()
+	parsed, err := partitionkey.Parse(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partition, _ := partitionOf(a, parsed)
+	f := rntbdtest.Request(rntbd.Document, operation, rntbd.GUID{15: 1})
+	f.Text(rntbd.RequestDatabaseName, "d").Text(rntbd.RequestCollectionName, "c").Text(rntbd.RequestPartitionKey, key)
+	f.Text(rntbd.RequestCollectionRID, a.RID().String()).Text(rntbd.RequestReplicaPath, where(a, partition, 1))
+	if id != "" {
+		f.Text(rntbd.RequestDocumentName, id)
+	}
+	return d.signed(f)
+}
+
+// signed adds date and signature.
+func (d *direct) signed(f *rntbdtest.Frame) *rntbdtest.Frame {
+	methods := map[rntbd.Operation]string{
+		rntbd.Read: "GET", rntbd.ReadFeed: "GET", rntbd.Replace: "PUT", rntbd.Patch: "PATCH", rntbd.Delete: "DELETE", rntbd.Head: "HEAD", rntbd.HeadFeed: "HEAD",
+	}
+	method := cmp.Or(methods[f.Operation()], "POST")
+	kind := map[rntbd.Resource]string{
+		rntbd.Document: "docs", rntbd.Collection: "colls", rntbd.Database: "dbs", rntbd.StoredProcedure: "sprocs", rntbd.User: "users", rntbd.Permission: "permissions",
+	}[f.Resource()]
+	link := ""
+	for _, part := range []struct {
+		id   rntbd.RequestID
+		word string
+	}{
+		{rntbd.RequestDatabaseName, "dbs"}, {rntbd.RequestCollectionName, "colls"}, {rntbd.RequestUserName, "users"}, {rntbd.RequestDocumentName, "docs"},
+		{rntbd.RequestStoredProcedureName, "sprocs"}, {rntbd.RequestPermissionName, "permissions"},
+	} {
+		if token, ok := f.Token(uint16(part.id)); ok {
+			link += "/" + part.word + "/" + token.Value
+		}
+	}
+	date := now().UTC().Format(http.TimeFormat)
+	return f.Add(rntbd.RequestDate, rntbd.TypeSmallString, date).
+		Text(rntbd.RequestAuthorizationToken, auth.Sign(testKey, method, kind, strings.TrimPrefix(link, "/"), date))
 }
 
 // where returns the path of a replica of a partition; master is for definitions.

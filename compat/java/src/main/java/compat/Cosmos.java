@@ -23,7 +23,7 @@ import java.util.List;
 import java.util.UUID;
 import java.util.function.BiConsumer;
 
-/** Shared by the tests: clients in gateway mode, databases, containers, keys, items and rows. */
+/** Shared by the tests: clients, databases, containers, keys, items and rows. */
 final class Cosmos {
   static final String KEY =
       "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
@@ -35,7 +35,7 @@ final class Cosmos {
     try (CosmosClient client = connect(endpoint, KEY)) {
       String name = "compat-java-" + UUID.randomUUID();
       client.createDatabase(name);
-      Tests tests = new Tests(title + " over " + endpoint);
+      Tests tests = new Tests(title + " over " + endpoint + (DIRECT ? " in direct mode" : ""));
       try {
         add.accept(tests, client.getDatabase(name));
       } finally {
@@ -49,8 +49,12 @@ final class Cosmos {
     return builder(endpoint).key(key).buildClient();
   }
 
+  /** Whether clients use direct mode, as they do unless they are told otherwise. */
+  static final boolean DIRECT = Boolean.getBoolean("compat.direct");
+
   static CosmosClientBuilder builder(String endpoint) {
-    return new CosmosClientBuilder().endpoint(endpoint).gatewayMode().contentResponseOnWriteEnabled(true);
+    CosmosClientBuilder builder = new CosmosClientBuilder().endpoint(endpoint).contentResponseOnWriteEnabled(true);
+    return DIRECT ? builder : builder.gatewayMode();
   }
 
   /** Creates a container with a number of physical partitions. */
