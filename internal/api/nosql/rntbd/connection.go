@@ -145,11 +145,11 @@ func (c *connection) begin() error {
 	if c.stopping.Load() {
 		return net.ErrClosed // stop may have set its deadline before.
 	}
-	spoken, err := c.handshake()
+	spoken, records, err := c.handshake()
 	if err != nil {
 		return err
 	}
-	c.wire = &wire{Conn: spoken, pieceTime: config.ReadTimeout, writeTime: config.WriteTimeout, stopping: c.stopping.Load, goal: 1 << 62}
+	c.wire = &wire{Conn: spoken, pieceTime: config.ReadTimeout, writeTime: config.WriteTimeout, stopping: c.stopping.Load, records: records, goal: 1 << 62}
 	c.reader.wire = c.wire
 	n, err := c.reader.length(helloBytes)
 	if err != nil {
@@ -182,27 +182,29 @@ const (
 	recordVersion       = 0x03
 )
 
-// handshake makes the TLS handshake, unless the client does without TLS and may.
-func (c *connection) handshake() (net.Conn, error) {
+// handshake makes the TLS handshake, unless the client does without TLS and may. records
+// is the connection below TLS, or nil.
+func (c *connection) handshake() (spoken net.Conn, records *heldConn, err error) {
 	config := &c.server.config
 	first := make([]byte, 3)
 	if _, err := io.ReadFull(c.conn, first); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	begun := &begunConn{Conn: c.conn, first: first}
 	switch secure := first[0] == recordTypeHandshake && first[1] == recordVersion && first[2] != 0; {
 	case secure && config.TLS != nil:
-		conn := tls.Server(begun, config.TLS)
+		records := &heldConn{Conn: begun}
+		conn := tls.Server(records, config.TLS)
 		if err := conn.HandshakeContext(c.ctx); err != nil {
-			return nil, &handshakeError{err}
+			return nil, nil, &handshakeError{err}
 		}
 		c.client.Secure = true
-		return conn, nil
+		return conn, records, nil
 	case !config.Plain:
 		config.Watch.Refused(audit.ReasonPlain, c.conn.RemoteAddr().String())
-		return nil, errPlain
+		return nil, nil, errPlain
 	}
-	return begun, nil
+	return begun, nil, nil
 }
 
 // handshakeError is why the TLS handshake has failed.

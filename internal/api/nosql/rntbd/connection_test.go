@@ -146,6 +146,48 @@ func TestThousand(t *testing.T) {
 	}
 }
 
+// TestRecords: no TLS record has parts of two answers. Java's decoder moves what follows
+// an answer in its buffer, which holds a record, over the payload of that answer.
+func TestRecords(t *testing.T) {
+	w := newWorld(t, rntbd.Config{TLS: certificate(t)})
+	c := w.dial(t)
+	const n = 300
+	for i := range uint32(n) {
+		c.send(request(i, "block", bytes.Repeat([]byte("p"), int(i%7)*100)))
+		if i%50 == 49 {
+			c.send(request(n+i, "size 20000", nil))
+			if f := c.receive(); len(f.Payload) != 20000 {
+				t.Errorf("a payload of %d bytes", len(f.Payload))
+			}
+		}
+	}
+	for range n {
+		<-w.blocked
+	}
+	close(w.block)
+	record := make([]byte, 32<<10)
+	var rest []byte
+	for answers := 0; answers < n; {
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Read(record) // Read returns at most one record.
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest = append(rest, record[:got]...)
+		if _, used, err := rntbdtest.Decode(rntbdtest.KindResponse, rest); err == nil {
+			if used != len(rest) {
+				t.Fatalf("%d bytes follow an answer in its record", len(rest)-used)
+			}
+			rest, answers = rest[:0], answers+1
+		}
+	}
+	if writes := w.value(t, "decan_direct_writes_total"); writes > n/2 {
+		t.Errorf("%g writes", writes)
+	}
+}
+
 // TestPieces: a frame may arrive byte by byte, and several may arrive together.
 func TestPieces(t *testing.T) {
 	w := newWorld(t, rntbd.Config{})

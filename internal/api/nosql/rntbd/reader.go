@@ -3,6 +3,7 @@ package rntbd
 import (
 	"io"
 	"net"
+	"sync"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type wire struct {
 	net.Conn
 	pieceTime, writeTime time.Duration
 	stopping             func() bool // nothing more is read
+	records              *heldConn   // below TLS; nil without
 
 	// Owned by the reading goroutine.
 	read int64 // bytes
@@ -74,6 +76,72 @@ func (w *wire) Write(p []byte) (int, error) {
 			return sent, err
 		}
 	}
+}
+
+// hold keeps what is written until release, or until it is a piece.
+func (w *wire) hold() {
+	if w.records != nil {
+		w.records.hold()
+	}
+}
+
+// release sends what was held.
+func (w *wire) release() error {
+	if w.records == nil {
+		return nil
+	}
+	if err := w.SetWriteDeadline(within(w.writeTime)); err != nil {
+		return err
+	}
+	return w.records.release()
+}
+
+// heldConn can hold what is written to it. TLS writes each record on its own.
+type heldConn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	holding bool   // guarded by mu
+	held    []byte // guarded by mu
+}
+
+func (c *heldConn) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holding = true
+}
+
+func (c *heldConn) release() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holding = false
+	return c.sendLocked()
+}
+
+func (c *heldConn) sendLocked() error {
+	if len(c.held) == 0 {
+		return nil
+	}
+	_, err := c.Conn.Write(c.held)
+	c.held = c.held[:0]
+	if cap(c.held) > 2*pieceBytes {
+		c.held = nil
+	}
+	return err
+}
+
+// Write sends p, or holds it.
+func (c *heldConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.holding {
+		return c.Conn.Write(p)
+	}
+	c.held = append(c.held, p...)
+	if len(c.held) < pieceBytes {
+		return len(p), nil
+	}
+	return len(p), c.sendLocked()
 }
 
 const (

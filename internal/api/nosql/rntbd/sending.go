@@ -22,6 +22,7 @@ const (
 // gathered are answers that go out together.
 type gathered struct {
 	bytes []byte
+	ends  []int       // of the answers in bytes
 	large []largePart // in their order
 	debt  debt
 }
@@ -52,6 +53,7 @@ func (g *gathered) add(x *exchange) {
 	} else {
 		g.bytes = append(g.bytes, payload...)
 	}
+	g.ends = append(g.ends, len(g.bytes))
 	g.debt.add(x.debt)
 }
 
@@ -60,26 +62,50 @@ func (g *gathered) reset() {
 		g.bytes = nil
 	}
 	clear(g.large)
-	g.bytes, g.large, g.debt = g.bytes[:0], g.large[:0], debt{}
+	g.bytes, g.ends, g.large, g.debt = g.bytes[:0], g.ends[:0], g.large[:0], debt{}
 }
 
 // send writes the answers to w.
+//
+// With TLS, each answer begins with a record of its own: Java's decoder moves what
+// follows an answer in the same record over the payload of that answer, before the
+// payload is read. The records of all answers go out together.
 func (g *gathered) send(w *wire) error {
+	w.hold()
+	ends := g.ends
+	if w.records == nil {
+		ends = nil
+	}
 	from := 0
+	write := func(to int) error {
+		for len(ends) > 0 && ends[0] <= to {
+			if end := ends[0]; end > from {
+				if _, err := w.Write(g.bytes[from:end]); err != nil {
+					return err
+				}
+				from = end
+			}
+			ends = ends[1:]
+		}
+		if from == to {
+			return nil
+		}
+		_, err := w.Write(g.bytes[from:to])
+		from = to
+		return err
+	}
 	for _, part := range g.large {
-		if _, err := w.Write(g.bytes[from:part.at]); err != nil {
+		if err := write(part.at); err != nil {
 			return err
 		}
 		if _, err := w.Write(part.payload); err != nil {
 			return err
 		}
-		from = part.at
 	}
-	if from == len(g.bytes) {
-		return nil
+	if err := write(len(g.bytes)); err != nil {
+		return err
 	}
-	_, err := w.Write(g.bytes[from:])
-	return err
+	return w.release()
 }
 
 // send sends the answer of x, together with others that are ready at the same time.
