@@ -6,7 +6,7 @@ build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
 race:     ; go test -race ./...
 fuzz:     ; ./tools/fuzz.sh 30s
-bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|Reshape|BusyWrites|SplitPause|HeavyQueries|HugeDocuments|CheckedReads|HTTPVersions' -benchtime 1x -timeout 60m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
+bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|Reshape|BusyWrites|SplitPause|HeavyQueries|HugeDocuments|CheckedReads|HTTPVersions|DirectMode' -benchtime 1x -timeout 60m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
 calibrate: ; go test -run '^$$' -bench 'Costs|Noting' -benchtime 1x -timeout 20m ./internal/partition/scan
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh

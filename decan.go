@@ -36,6 +36,12 @@ type Config struct {
 	// port; several are separated by commas. Default: the API is off.
 	CQLListen string
 
+	// DirectListen is the address of direct mode, which the Java and .NET SDKs use
+	// unless they are told otherwise, such as 127.0.0.1:0 for a free port; clients are
+	// told the port. Default: direct mode is off, and such clients must choose gateway
+	// mode.
+	DirectListen string
+
 	// Data is the data directory, created if it does not exist. Default "": all
 	// data is in memory and is lost on Close.
 	Data string
@@ -137,7 +143,8 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 func (c Config) server() server.Config {
 	return server.Config{
 		Data:       c.Data,
-		Ports:      server.PortOptions{Data: cmp.Or(c.Listen, "127.0.0.1:0"), Admin: cmp.Or(c.AdminListen, "none"), CQL: c.CQLListen},
+		Ports:      server.PortOptions{Data: cmp.Or(c.Listen, "127.0.0.1:0"), Admin: cmp.Or(c.AdminListen, "none"), Direct: c.DirectListen, CQL: c.CQLListen},
+		Direct:     server.DirectOptions{On: c.DirectListen != ""},
 		Cassandra:  server.CassandraOptions{On: c.CQLListen != ""},
 		Keys:       server.KeyOptions{Primary: c.Key},
 		Account:    server.AccountOptions{Consistency: c.Consistency},
@@ -159,6 +166,9 @@ func (s *Server) Endpoint() string { return s.running.Endpoint() }
 
 // AdminEndpoint returns the URL of the admin port, "" if there is none.
 func (s *Server) AdminEndpoint() string { return s.running.AdminEndpoint() }
+
+// DirectAddress returns the address of direct mode, "" if it is off.
+func (s *Server) DirectAddress() string { return s.running.DirectAddress() }
 
 // CQLAddress returns the address of the Cassandra API, the first one if there are
 // several, and "" if it is off. Its user is decan, its password [Server.Key].

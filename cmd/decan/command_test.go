@@ -23,7 +23,8 @@ func TestCommands(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LISTEN", freePort(t))
 			e.Setenv("ADMIN", freePort(t))
-			e.Setenv("DECAN_CQL_LISTEN", "127.0.0.1:0") // The stories run in parallel.
+			e.Setenv("DECAN_CQL_LISTEN", "127.0.0.1:0")
+			e.Setenv("DECAN_DIRECT_LISTEN", "127.0.0.1:0") // The stories run in parallel.
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -140,7 +140,7 @@ func spawnCommand(t testing.TB, command func(args ...string) *exec.Cmd, args ...
 	t.Helper()
 	p := &process{address: freePort(t), admin: freePort(t), cql: freePort(t), output: &bytes.Buffer{}, exited: make(chan error, 1)}
 	p.command = command(append([]string{"--listen", p.address, "--admin-listen", p.admin}, args...)...)
-	p.command.Env = append(os.Environ(), "DECAN_CQL_LISTEN="+p.cql) // Earlier binaries have no such flag.
+	p.command.Env = append(os.Environ(), "DECAN_CQL_LISTEN="+p.cql, "DECAN_DIRECT_LISTEN=127.0.0.1:0") // Earlier binaries have no such flag.
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

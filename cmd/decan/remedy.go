@@ -35,7 +35,7 @@ func remedyFor(command *kong.Context, err error) string {
 		return text + "."
 	}
 	if errors.Is(err, syscall.EADDRINUSE) && flags["admin-listen"] != nil {
-		return "Give another address with --listen, --admin-listen, --compute-listen or --cql-listen; port 0 is any free port."
+		return "Give another address with --listen, --admin-listen, --compute-listen, --direct-listen or --cql-listen; port 0 is any free port."
 	}
 	return ""
 }

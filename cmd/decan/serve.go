@@ -96,6 +96,9 @@ func banner(running *server.Server, config server.Config, took time.Duration) st
 	if config.Keys.Primary == "" {
 		fmt.Fprintf(&out, "  key       %s\n", server.WellKnownKey)
 	}
+	if address := running.DirectAddress(); address != "" {
+		fmt.Fprintf(&out, "  direct    %s (Java and .NET find it themselves)\n", address)
+	}
 	if addresses := running.CQLAddresses(); len(addresses) > 0 {
 		fmt.Fprintf(&out, "  cql       %s (user %s, password: the key)\n", strings.Join(addresses, ", "), running.Account())
 	}

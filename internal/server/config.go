@@ -40,6 +40,7 @@ type Config struct {
 	Audit      AuditOptions      `embed:"" group:"Audit log"`
 	Account    AccountOptions    `embed:"" group:"Account"`
 	Protocol   ProtocolOptions   `embed:"" group:"Protocol"`
+	Direct     DirectOptions     `embed:"" group:"Direct mode"`
 	Cassandra  CassandraOptions  `embed:"" group:"Cassandra API"`
 	Queries    QueryOptions      `embed:"" group:"Queries"`
 	Partitions PartitionOptions  `embed:"" group:"Partitions"`
@@ -236,6 +237,9 @@ func (k KeyOptions) faults() (faults []error) {
 func (c *Config) portFaults() (faults []error) {
 	wellKnown := auth.IsWellKnown(c.Keys.Primary) || auth.IsWellKnown(c.Keys.Secondary)
 	ports := []struct{ flag, address string }{{"listen", c.Ports.Data}, {"admin-listen", c.Ports.Admin}, {"compute-listen", c.Ports.Compute}}
+	if address, given := c.directAddress(); given {
+		ports = append(ports, struct{ flag, address string }{"direct-listen", address})
+	}
 	for _, address := range c.cqlAddresses() {
 		ports = append(ports, struct{ flag, address string }{"cql-listen", address})
 	}
@@ -253,6 +257,29 @@ func (c *Config) portFaults() (faults []error) {
 		}
 	}
 	return faults
+}
+
+// directPort is the usual port of direct mode.
+const directPort = "10251"
+
+// directAddress returns the address of direct mode, "" if it is off, and whether the
+// configuration names it. Otherwise it is on the host of the data port, so that whoever
+// reaches the one reaches the other, and on a free port if the data port is on one.
+func (c *Config) directAddress() (address string, given bool) {
+	switch {
+	case !c.Direct.On || c.Ports.Direct == noListener:
+		return "", false
+	case c.Ports.Direct != "":
+		return c.Ports.Direct, true
+	}
+	host, port, err := net.SplitHostPort(c.Ports.Data)
+	if err != nil {
+		return "", false // The address of the data port is refused.
+	}
+	if port != "0" {
+		port = directPort
+	}
+	return net.JoinHostPort(host, port), false
 }
 
 // cqlAddresses returns the addresses of the Cassandra API, none if it is off.

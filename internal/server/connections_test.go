@@ -80,7 +80,7 @@ func testDoor(t *testing.T, handler http.Handler) (*pipeListener, *connections) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{config: config, log: slog.New(slog.DiscardHandler), plan: planDescriptors(1<<20, true, 0, connectionsMax, false)}
+	s := &Server{config: config, log: slog.New(slog.DiscardHandler), plan: planDescriptors(1<<20, true, 0, connectionsMax, false, false)}
 	registry := prometheus.NewRegistry()
 	all, _ := s.connections(nosql.NewMemory(0, registry), registry)
 	listener := newPipeListener()

@@ -8,7 +8,8 @@ import (
 
 // descriptors is the division of the process's file descriptors.
 type descriptors struct {
-	connections int // of the ports of clients, without those of the Cassandra API
+	connections int // of the data ports
+	direct      int // connections in direct mode
 	cql         int // connections of the Cassandra API
 	admin       int // connections of the admin port
 	tables      int // tables that the stores keep open in total
@@ -16,7 +17,8 @@ type descriptors struct {
 }
 
 const (
-	connectionsMax = 8192 // of the ports of clients, by default
+	connectionsMax = 8192 // of the data ports, by default
+	directMax      = 2048 // in direct mode
 	cqlMax         = 4096 // of the Cassandra API
 
 	// connectionMemory is the memory per connection for the default limit: a
@@ -34,9 +36,10 @@ const (
 )
 
 // planDescriptors divides limit descriptors. Client connections may take a third,
-// up to most, or wanted if that is not 0, which is reduced to a half. With cql, clients
-// of the Cassandra API may have half as many in addition.
-func planDescriptors(limit uint64, known bool, wanted, most int, cql bool) descriptors {
+// up to most, or wanted if that is not 0, which is reduced to a half. With direct, clients
+// in direct mode may have a quarter as many in addition, because each of their connections
+// has many requests; with cql, clients of the Cassandra API half as many.
+func planDescriptors(limit uint64, known bool, wanted, most int, direct, cql bool) descriptors {
 	if !known || limit > 1<<20 {
 		limit = 1 << 20
 	}
@@ -47,10 +50,13 @@ func planDescriptors(limit uint64, known bool, wanted, most int, cql bool) descr
 	}
 	d.admin = min(max(left/16, adminMin), adminMax)
 	d.tables = min(max(left/6, tablesMin), tablesMax)
-	if cql {
-		d.cql = max(1, min(d.connections/2, left/6, cqlMax, left-d.connections-d.admin-d.tables-1))
+	if direct {
+		d.direct = max(1, min(d.connections/4, left/12, directMax, left-d.connections-d.admin-d.tables-1))
 	}
-	d.stores = max(left-d.connections-d.cql-d.admin-d.tables, 1)
+	if cql {
+		d.cql = max(1, min(d.connections/2, left/6, cqlMax, left-d.connections-d.direct-d.admin-d.tables-1))
+	}
+	d.stores = max(left-d.connections-d.direct-d.cql-d.admin-d.tables, 1)
 	return d
 }
 
@@ -62,7 +68,8 @@ func (c Config) descriptors(logger *slog.Logger) descriptors {
 	if int64(c.Memory.Process) > 0 {
 		most = max(adminMax, int(min(int64(c.Memory.Process)/connectionMemory, connectionsMax)))
 	}
-	d := planDescriptors(limit, known, c.Clients.Connections, most, len(c.cqlAddresses()) > 0)
+	direct, _ := c.directAddress()
+	d := planDescriptors(limit, known, c.Clients.Connections, most, direct != "", len(c.cqlAddresses()) > 0)
 	if d.connections < c.Clients.Connections {
 		logger.Warn("clients may have fewer connections than --connections: raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)",
 			"descriptors", limit, "connections_max", d.connections, "descriptors_wanted", 2*c.Clients.Connections+descriptorsFixed)

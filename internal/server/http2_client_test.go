@@ -71,7 +71,7 @@ func openTestDoor(t *testing.T, inner net.Listener, change func(*connections), h
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{config: config, log: slog.New(slog.DiscardHandler), plan: planDescriptors(1<<20, true, 0, connectionsMax, false)}
+	s := &Server{config: config, log: slog.New(slog.DiscardHandler), plan: planDescriptors(1<<20, true, 0, connectionsMax, false, false)}
 	registry := prometheus.NewRegistry()
 	all, _ := s.connections(nosql.NewMemory(0, registry), registry)
 	if change != nil {

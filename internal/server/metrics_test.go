@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/api/nosql/rntbd/rntbdtest"
 )
 
 // TestMetricsAreListed compares the metrics of a server that has served requests
 // with the list in docs/operating.md, in both directions.
 func TestMetricsAreListed(t *testing.T) {
 	t.Parallel()
-	s := start(t, cassandra(Config{}))
+	s := start(t, direct(cassandra(Config{})))
 	if r := call(t, s, "POST", "dbs", `{"id":"d"}`); r.Status != 201 {
 		t.Fatalf("got %d %s", r.Status, r.Body)
 	}
@@ -28,6 +29,10 @@ func TestMetricsAreListed(t *testing.T) {
 	}
 	// Metrics by kind exist once there was one of that kind.
 	failsCQL(t, cqlClient(t, s, s.Key()), "SELECT", frame.CodeSyntax, "no viable alternative")
+	if c, err := rntbdtest.Dial(s.DirectAddress(), nil); err == nil {
+		c.Close()
+		t.Error("a client without TLS is served")
+	}
 	resp, err := http.Get(s.AdminEndpoint() + "metrics")
 	if err != nil {
 		t.Fatal(err)

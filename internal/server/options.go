@@ -27,6 +27,7 @@ type PortOptions struct {
 	Data    string `name:"listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The address for clients, who use TLS or plain HTTP on the same port (${default})."`
 	Admin   string `name:"admin-listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The address for health, metrics and management (${default}); none for no admin port."`
 	CQL     string `name:"cql-listen" default:"127.0.0.1:10350" placeholder:"HOST:PORT" help:"The address for clients of the Cassandra API, who use TLS or no TLS on the same port; several are separated by commas (${default})."`
+	Direct  string `name:"direct-listen" placeholder:"HOST:PORT" help:"The address for clients in direct mode, who use TLS (default: port 10251 of the host of --listen, or a free port if that one is in use: clients are told the port)."`
 	Compute string `name:"compute-listen" placeholder:"HOST:PORT" help:"A second address for clients that use the compute gateway (default: none)."`
 }
 
@@ -102,6 +103,14 @@ type ProtocolOptions struct {
 	PrefixDeletes  bool          `name:"prefix-deletes" help:"Allow the deletion of all items of a prefix of a hierarchical partition key. The service refuses it."`
 	Triggers       bool          `name:"several-triggers" help:"Allow up to ten triggers before and after a write. The service runs one of each."`
 	SessionWait    time.Duration `name:"session-wait" limit:"SessionWait" default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that has not reached its session token, before it is refused with 404 and sub-status 1002 (${default}); negative for no wait."`
+}
+
+// DirectOptions are about direct mode.
+type DirectOptions struct {
+	// On is false in the zero value, for the same reason as CassandraOptions.On.
+	On bool `name:"direct" default:"true" only:"serve" help:"Serve direct mode, which the Java and .NET SDKs use unless they are told otherwise; --direct=false opens no port for it."`
+
+	Plain bool `name:"direct-plain" help:"Also serve clients of direct mode that do not use TLS. No SDK is one: it is for tests."`
 }
 
 // CassandraOptions are about the Cassandra API.

@@ -3,8 +3,8 @@
 // doors, and closes them in reverse order.
 //
 // Learn [Config], then [Start]. A Server listens on one port for clients, both
-// TLS and plain HTTP, on one for administration, on one or more for clients of the
-// Cassandra API, and optionally on one for the compute gateway.
+// TLS and plain HTTP, on one for administration, on one for clients in
+// direct mode, on one or more for clients of the Cassandra API, and optionally on one for the compute gateway.
 //
 // # Invariants
 //
@@ -82,9 +82,10 @@ type Server struct {
 	// catalogFault returns why the catalog accepts no changes, or nil if it does.
 	catalogFault func() error
 
-	data  *door // the main port
-	admin *door // nil without an admin port
-	cql   []net.Listener
+	data   *door // the main port
+	admin  *door // nil without an admin port
+	cql    []net.Listener
+	direct net.Listener // nil without direct mode
 
 	closers []func() error // run by Close, in reverse order
 	once    sync.Once
@@ -151,8 +152,8 @@ func (s *Server) start(ctx context.Context) error {
 }
 
 type listeners struct {
-	data, admin, compute net.Listener
-	cql                  []net.Listener
+	data, admin, compute, direct net.Listener
+	cql                          []net.Listener
 }
 
 // listen binds every address. From now on the sockets queue clients, which are
@@ -169,6 +170,8 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 		{s.config.Ports.Admin, &bound.admin, "--admin-listen"},
 		{s.config.Ports.Compute, &bound.compute, "--compute-listen"},
 	}
+	direct, directGiven := s.config.directAddress()
+	ports = append(ports, port{direct, &bound.direct, "--direct-listen"})
 	cql := s.config.cqlAddresses()
 	bound.cql = make([]net.Listener, len(cql))
 	for i, address := range cql {
@@ -180,6 +183,12 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 		}
 		var config net.ListenConfig
 		listener, err := config.Listen(ctx, "tcp", want.address)
+		if err != nil && want.to == &bound.direct && !directGiven {
+			// Clients are told the port, so any will do, and a second server on a machine
+			// needs no configuration for it.
+			s.log.Warn("direct mode cannot have its usual port and takes a free one", "listen", want.address, "error", err)
+			listener, err = config.Listen(ctx, "tcp", freePort(want.address))
+		}
 		if err != nil {
 			return listeners{}, fmt.Errorf("%s %s: %w", want.what, want.address, err)
 		}
@@ -389,6 +398,12 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Admit:      s.admit(s.config.Ports.Data, s.watch.Door(doorData)),
 		Switches:   nosql.Switches{StrictItemIDs: s.config.Protocol.StrictIDs, SeveralTriggers: s.config.Protocol.Triggers, TrustForwardedProto: s.config.Account.Forwarded},
 	}
+	if bound.direct != nil {
+		if address, ok := bound.direct.Addr().(*net.TCPAddr); ok {
+			config.Direct = address.Port
+		}
+		s.openDirect(bound.direct, config, registry, certificates)
+	}
 	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, nosql.New(config))
 	if bound.compute != nil {
 		// The compute gateway never had the main port's problem with unusual ids,
@@ -540,6 +555,14 @@ func (s *Server) CQLAddresses() []string {
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses
+}
+
+// DirectAddress returns the address of direct mode, "" if it is off.
+func (s *Server) DirectAddress() string {
+	if s.direct == nil {
+		return ""
+	}
+	return s.direct.Addr().String()
 }
 
 // Account returns the name of the account, which is the user of the Cassandra API.

@@ -9,6 +9,7 @@ package servertest
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -29,11 +30,17 @@ type Request struct{ raw []byte }
 // leading slash, such as dbs/d/colls/c/docs; headers are pairs of name and value. It
 // panics if key is not an account key.
 func Prepare(key, method, link string, body []byte, headers ...string) Request {
-	date := strings.ToLower(time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"))
 	kind, owner := Signed(link)
+	return PrepareAs(key, method, "/"+link, kind, owner, body, headers...)
+}
+
+// PrepareAs is Prepare for a target whose signature covers another type and link than
+// those in its path.
+func PrepareAs(key, method, target, kind, owner string, body []byte, headers ...string) Request {
+	date := strings.ToLower(time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"))
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s /%s HTTP/1.1"+preparedHost+"x-ms-date: %s\r\nx-ms-version: 2020-07-15\r\nauthorization: %s\r\n",
-		method, link, date, Authorization(key, method, kind, owner, date))
+	fmt.Fprintf(&out, "%s %s HTTP/1.1"+preparedHost+"x-ms-date: %s\r\nx-ms-version: 2020-07-15\r\nauthorization: %s\r\n",
+		method, target, date, Authorization(key, method, kind, owner, date))
 	for i := 0; i+1 < len(headers); i += 2 {
 		fmt.Fprintf(&out, "%s: %s\r\n", headers[i], headers[i+1])
 	}
@@ -41,6 +48,9 @@ func Prepare(key, method, link string, body []byte, headers ...string) Request {
 	out.Write(body)
 	return Request{out.Bytes()}
 }
+
+// Bytes returns the request as it is sent.
+func (r Request) Bytes() []byte { return r.raw }
 
 // WithHost returns the request with another Host header, which the signature does
 // not cover.
@@ -110,13 +120,25 @@ func Dial(address string) (*Client, error) {
 	return &Client{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
+// DialTLS connects to host:port with TLS, whatever its certificate is.
+func DialTLS(address string) (*Client, error) {
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Do sends a prepared request and reads its answer. After an error the outcome is
 // unknown, and the client cannot be used any more.
-func (c *Client) Do(r Request) (Response, error) {
-	if _, err := c.conn.Write(r.raw); err != nil {
+func (c *Client) Do(r Request) (Response, error) { return c.DoBytes(r.raw) }
+
+// DoBytes is Do for a request in bytes.
+func (c *Client) DoBytes(request []byte) (Response, error) {
+	if _, err := c.conn.Write(request); err != nil {
 		return Response{}, err
 	}
 	line, err := c.reader.ReadSlice('\n')

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -141,4 +142,53 @@ func (c *Client) Ended() error {
 		return err
 	}
 	return nil
+}
+
+// Pump sends n encoded requests, which next appends, with up to open of them unanswered,
+// and reads the answers without decoding them, so that a benchmark measures the server.
+// All answers must have a status below 300.
+func (c *Client) Pump(n, open int, next func(dst []byte) []byte) error {
+	if err := c.SetDeadline(time.Now().Add(10 * timeout)); err != nil {
+		return err
+	}
+	for sent, answered := 0, 0; answered < n; {
+		c.sent = c.sent[:0]
+		for ; sent < n && sent-answered < open; sent++ {
+			c.sent = next(c.sent)
+		}
+		if len(c.sent) > 0 {
+			if _, err := c.Write(c.sent); err != nil {
+				return err
+			}
+		}
+		for first := true; answered < sent && (first || c.reader.Buffered() > 0); first = false {
+			if err := c.skip(); err != nil {
+				return err
+			}
+			answered++
+		}
+	}
+	return nil
+}
+
+// skip reads an answer and forgets it.
+func (c *Client) skip() error {
+	head, err := c.reader.Peek(headMin + 4)
+	if err != nil {
+		return err
+	}
+	length, status := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+	hasPayload := head[headMin+3] != 0 // PayloadPresent is the first token.
+	if status >= 300 {
+		return fmt.Errorf("status %d", status)
+	}
+	if _, err := c.reader.Discard(int(length)); err != nil || !hasPayload {
+		return err
+	}
+	size, err := c.reader.Peek(4)
+	if err != nil {
+		return err
+	}
+	_, err = c.reader.Discard(4 + int(binary.LittleEndian.Uint32(size)))
+	return err
 }
