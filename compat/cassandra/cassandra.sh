@@ -7,7 +7,9 @@
 #	cassandra.sh run [PORT] -- COMMAND...   runs a command with DECAN_CASSANDRA set to the address
 #
 # DIR holds its data, its log and its process id. Statements keep their data only until
-# it stops. HEAP (512m) is its memory. Needs Java 11 or 17 and Maven.
+# it stops. HEAP (512m) is its memory. With MEASURED=1 the node is one to measure: memory,
+# threads, collector and compiler as by default, and a commit log that is synced before a
+# write is answered. Needs Java 11 or 17 and Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -19,7 +21,7 @@ start() {
 	fi
 	mkdir -p "$dir"
 	dir=$(cd "$dir" && pwd)
-	[ -d "$dir/lib" ] || mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$dir/lib"
+	[ -d "$dir/lib" ] || mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$dir/lib" >&2
 	cat >"$dir/cassandra.yaml" <<YAML
 cluster_name: judge
 num_tokens: 1
@@ -37,20 +39,6 @@ commitlog_directory: $dir/commitlog
 saved_caches_directory: $dir/caches
 hints_directory: $dir/hints
 cdc_raw_directory: $dir/cdc
-commitlog_sync: periodic
-commitlog_sync_period: 10s
-commitlog_segment_size: 8MiB
-commitlog_total_space: 128MiB
-memtable_heap_space: 96MiB
-memtable_offheap_space: 32MiB
-memtable_allocation_type: heap_buffers
-key_cache_size: 2MiB
-prepared_statements_cache_size: 32MiB
-concurrent_reads: 4
-concurrent_writes: 4
-concurrent_counter_writes: 4
-concurrent_compactors: 1
-native_transport_max_threads: 8
 auto_snapshot: false
 incremental_backups: false
 disk_failure_policy: stop
@@ -73,6 +61,29 @@ cas_contention_timeout: 60s
 truncate_request_timeout: 120s
 request_timeout: 60s
 YAML
+	local java=(-Xms"${HEAP:-512m}" -Xmx"${HEAP:-512m}" -Xss384k -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Dio.netty.eventLoopThreads=2)
+	if [ -n "${MEASURED-}" ]; then
+		java=(-Xss384k -XX:+UseG1GC)
+		echo 'commitlog_sync: batch' >>"$dir/cassandra.yaml"
+	else
+		java+=(-Dcassandra.unsafesystem=true)
+		cat >>"$dir/cassandra.yaml" <<YAML
+commitlog_sync: periodic
+commitlog_sync_period: 10s
+commitlog_segment_size: 8MiB
+commitlog_total_space: 128MiB
+memtable_heap_space: 96MiB
+memtable_offheap_space: 32MiB
+memtable_allocation_type: heap_buffers
+key_cache_size: 2MiB
+prepared_statements_cache_size: 32MiB
+concurrent_reads: 4
+concurrent_writes: 4
+concurrent_counter_writes: 4
+concurrent_compactors: 1
+native_transport_max_threads: 8
+YAML
+	fi
 	cat >"$dir/logback.xml" <<'XML'
 <configuration>
   <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
@@ -100,12 +111,11 @@ XML
 	# The node is the child itself, so that its process id is the one to end.
 	(
 		cd "$dir"
-		exec java -Xms"${HEAP:-512m}" -Xmx"${HEAP:-512m}" -Xss384k -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData \
-			"${opens[@]}" "${manager[@]}" -javaagent:"$(echo "$dir"/lib/jamm-*.jar)" \
+		exec java "${java[@]}" "${opens[@]}" "${manager[@]}" -javaagent:"$(echo "$dir"/lib/jamm-*.jar)" \
 			-Dcassandra.config="file://$dir/cassandra.yaml" -Dlogback.configurationFile="file://$dir/logback.xml" \
 			-Dcassandra.storagedir="$dir" -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
-			-Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.unsafesystem=true -Dcassandra.jmx.local.port=0 -Duser.timezone=UTC \
-			-Dio.netty.eventLoopThreads=2 -Djava.awt.headless=true -Djna.tmpdir="$dir" -Djava.io.tmpdir="$dir" \
+			-Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.jmx.local.port=0 -Duser.timezone=UTC \
+			-Djava.awt.headless=true -Djna.tmpdir="$dir" -Djava.io.tmpdir="$dir" \
 			-cp "$dir/lib/*" org.apache.cassandra.service.CassandraDaemon
 	) >"$dir/log" 2>&1 </dev/null &
 	echo $! >"$dir/pid"
@@ -148,11 +158,12 @@ run)
 	work=$(mktemp -d)
 	trap 'stop "$work"' EXIT
 	DECAN_CASSANDRA=$(start "$work" "$port")
-	export DECAN_CASSANDRA
+	DECAN_CASSANDRA_PID=$(cat "$work/pid")
+	export DECAN_CASSANDRA DECAN_CASSANDRA_PID
 	"$@"
 	;;
 *)
-	sed -n '2,11s/^# \{0,1\}//p' "$0"
+	sed -n '2,13s/^# \{0,1\}//p' "$0"
 	exit 2
 	;;
 esac

@@ -41,15 +41,20 @@ func Dial(address, user, key string, version frame.Version) (*Client, error) {
 	return c, nil
 }
 
-// SignIn signs in on a connection, which it does not close after an error.
+// SignIn signs in on a connection, which it does not close after an error. A server that
+// asks for no password gets none.
 func SignIn(conn net.Conn, user, key string, version frame.Version) (*Client, error) {
 	c := &Client{conn: conn, reader: frame.NewReader(conn, frame.BodyMax), writer: frame.NewWriter(conn), version: version}
-	if _, err := c.Do(frame.Startup{Options: []frame.Pair[string]{{Name: frame.OptionCQLVersion, Value: "3.0.0"}}}); err != nil {
+	answer, err := c.Do(frame.Startup{Options: []frame.Pair[string]{{Name: frame.OptionCQLVersion, Value: "3.0.0"}}})
+	if err != nil {
 		return nil, err
 	}
 	if version >= frame.V5 {
 		c.reader.StartSegments(frame.NoCompression)
 		c.writer.StartSegments(frame.NoCompression)
+	}
+	if _, ready := answer.Message.(frame.Ready); ready {
+		return c, nil
 	}
 	if _, err := c.Do(frame.AuthResponse{Token: []byte("\x00" + user + "\x00" + key)}); err != nil {
 		return nil, err
