@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/check"
 	"github.com/decandb/decan/internal/row"
+	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -317,4 +319,49 @@ func TestLookupExpires(t *testing.T) {
 		t.Errorf("%d items after one was written again", n)
 	}
 	w.verify(t)
+}
+
+// TestCheckKnowsTermsOfRows damages the index of a table in both directions.
+func TestCheckKnowsTermsOfRows(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	table.Indexing.Rows = []string{byText().Text()}
+	w := newWorld(t, table)
+	for _, item := range []string{"1", "2"} {
+		if err := w.putItem("k", item, "t", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot := w.store.Snapshot()
+	lists := snapshot.Lists(storage.FamilyTerm.Bounds())
+	if !lists.First() {
+		t.Fatal("no terms")
+	}
+	list := slices.Clone(lists.Key())
+	numbers := lists.Numbers()
+	number, _ := numbers.Next()
+	if err := errors.Join(lists.Close(), snapshot.Close()); err != nil {
+		t.Fatal(err)
+	}
+	other := slices.Clone(list)
+	other[len(other)-1]++ // the place of the other row
+	for _, damage := range []struct {
+		change func(b *storage.Batch) error
+		want   string
+	}{
+		{func(b *storage.Batch) error { return b.RemovePosting(list, number) }, "is missing from posting list"},
+		{func(b *storage.Batch) error {
+			return errors.Join(b.AddPosting(list, number), b.AddPosting(other, number))
+		}, "does not belong there"},
+	} {
+		b := w.store.NewBatch()
+		if err := errors.Join(damage.change(b), w.store.Apply(b)); err != nil {
+			t.Fatal(err)
+		}
+		snapshot := w.store.Snapshot()
+		report, err := check.Run(snapshot, w.container.Load())
+		if err := errors.Join(err, snapshot.Close()); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], damage.want) {
+			t.Errorf("%v, %q, want %q", err, report.Problems, damage.want)
+		}
+	}
 }

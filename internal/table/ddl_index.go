@@ -174,6 +174,17 @@ func indexTarget(t *Table, e cql.IndexTarget) (column, target string, err error)
 	return c.Name, kind + "(" + name + ")", nil
 }
 
+// Indexed returns the table of an index, nil if there is none. inUse is the keyspace in use.
+func (s *Schema) Indexed(index cql.Name, inUse string) *Table {
+	if index.Keyspace == "" {
+		index.Keyspace = inUse
+	}
+	if k := s.Keyspace(index.Keyspace); k != nil {
+		return k.indexed(index.Name)
+	}
+	return nil
+}
+
 // indexed returns the table that has an index.
 func (k *Keyspace) indexed(index string) *Table {
 	for _, t := range k.Tables {

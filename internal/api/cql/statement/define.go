@@ -2,6 +2,7 @@ package statement
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -15,8 +16,16 @@ import (
 )
 
 // defines returns what a caller needs for a statement that changes definitions.
-func defines(s cql.Statement, keyspace string) (permission, on string) {
+func (now *schema) defines(s cql.Statement, keyspace string) (permission, on string) {
 	permission = "ALTER"
+	switch s := s.(type) {
+	case *cql.CreateIndex:
+		return permission, onTable(s.Table, keyspace)
+	case *cql.DropIndex:
+		if t := now.user.Indexed(s.Index, keyspace); t != nil {
+			return permission, onTable(cql.Name{Keyspace: t.Keyspace, Name: t.Name}, "")
+		}
+	}
 	switch s.(type) {
 	case *cql.CreateKeyspace, *cql.CreateTable, *cql.CreateType, *cql.CreateView:
 		permission = "CREATE"
@@ -27,6 +36,11 @@ func defines(s cql.Statement, keyspace string) (permission, on string) {
 		return permission, "<all keyspaces>"
 	}
 	return permission, "<keyspace " + keyspace + ">"
+}
+
+// onTable names a table in an error about permissions.
+func onTable(n cql.Name, inUse string) string {
+	return "<table " + cmp.Or(n.Keyspace, inUse) + "." + n.Name + ">"
 }
 
 // attemptsMax is how often a definition is tried again because another one came first.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	door "github.com/decandb/decan/internal/api/cql"
 	"github.com/decandb/decan/internal/row"
 )
 
@@ -202,5 +203,73 @@ func TestIndexedModel(t *testing.T) {
 				t.Error("too few queries went through an index")
 			}
 		})
+	}
+}
+
+// run executes statements in the keyspace ks, and returns the result of the last one.
+func (w *world) run(t *testing.T, all ...string) *door.Result {
+	t.Helper()
+	var last *door.Result
+	for _, text := range all {
+		r, _, err := w.execute("ks", text, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		last = r
+	}
+	return last
+}
+
+// TestIndexedReadsVisitPartitions reads through an index of a table with several physical
+// partitions: all of them for a value alone, one for a partition key. The charge is less
+// than that of a read without the index.
+func TestIndexedReadsVisitPartitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run(t, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))")
+	for i := range 400 {
+		w.run(t, fmt.Sprintf("INSERT INTO t (k, c, v) VALUES (%d, %d, %d)", i%20, i, i%100))
+	}
+	w.run(t, "CREATE INDEX ON t (v)")
+	w.built(t)
+	rid := w.current.Load().byTable[[2]string{"ks", "t"}].RID
+	of, _ := w.catalog.View().ContainerByRID(rid)
+	if _, err := w.node.Split(t.Context(), rid, of.Ranges.At(0).Value.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	visited := func(r *door.Result) int {
+		return 1 + strings.Count(string(r.Payload[0].Value), ",")
+	}
+	all := w.run(t, "SELECT c FROM t WHERE v = 7")
+	if all.Rows.Count != 4 || visited(all) != 2 {
+		t.Errorf("%d rows of %d partitions, want 4 of 2", all.Rows.Count, visited(all))
+	}
+	one := w.run(t, "SELECT c FROM t WHERE k = 7 AND v = 7")
+	if one.Rows.Count != 4 || visited(one) != 1 {
+		t.Errorf("%d rows of %d partitions, want 4 of 1", one.Rows.Count, visited(one))
+	}
+	w.run(t, "DROP INDEX t_v_idx")
+	scan := w.run(t, "SELECT c FROM t WHERE v = 7 ALLOW FILTERING")
+	if all.Charge <= one.Charge || scan.Charge <= all.Charge {
+		t.Errorf("the charges are %v, for one key %v, without the index %v", all.Charge, one.Charge, scan.Charge)
+	}
+}
+
+// TestIndexPermissions asks for what Apache Cassandra asks for: ALTER on the table.
+func TestIndexPermissions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run(t, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE t (k int PRIMARY KEY, v int)", "CREATE INDEX i ON t (v)")
+	for text, want := range map[string]string{
+		"CREATE INDEX ON t (v)":       "ALTER <table ks.t>",
+		"CREATE INDEX ON other.u (v)": "ALTER <table other.u>",
+		"DROP INDEX i":                "ALTER <table ks.t>",
+		"DROP INDEX ks.i":             "ALTER <table ks.t>",
+		"DROP INDEX nope":             "ALTER <keyspace ks>",
+	} {
+		s, err := w.Prepare(t.Context(), w.session, "ks", text)
+		if err != nil || s.Permission+" "+s.On != want {
+			t.Errorf("%s: %+v, %v", text, s, err)
+		}
 	}
 }

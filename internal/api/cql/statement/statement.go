@@ -149,7 +149,7 @@ func (p *Processor) prepare(keyspace, text string) (*door.Statement, cql.Parsed,
 	case *cql.Describe:
 		return &door.Statement{Kind: door.Read, Result: describedColumns(e), Plan: &plan{parsed: parsed}}, parsed, nil
 	}
-	permission, on := defines(parsed.Statement, keyspace)
+	permission, on := now.defines(parsed.Statement, keyspace)
 	return &door.Statement{Kind: door.Define, Permission: permission, On: on, Plan: &plan{parsed: parsed}}, parsed, nil
 }
 
