@@ -232,6 +232,14 @@ run_dotnet() {
 	run_csharp v3 3.37.0 $http || failed=1
 	run_csharp v3 3.64.0 $https || failed=1
 	AZURE_COSMOS_BINARY_ENCODING_ENABLED=True run_csharp v3 3.64.0 $http paging writes changefeed || failed=1
+	# The same in direct mode, which is the default of the newer SDK.
+	export DECAN_DIRECT=1
+	run_csharp v2 2.11.6 $https || failed=1
+	run_csharp v3 3.27.2 $https || failed=1
+	run_csharp v3 3.37.0 $https || failed=1
+	run_csharp v3 3.64.0 $https || failed=1
+	AZURE_COSMOS_BINARY_ENCODING_ENABLED=True run_csharp v3 3.64.0 $https paging writes changefeed || failed=1
+	unset DECAN_DIRECT
 	return $failed
 }
 

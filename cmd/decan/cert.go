@@ -28,7 +28,13 @@ const trustAdvice = `Trust this certificate where your clients run; the server's
   Fedora     cp %[1]s /etc/pki/ca-trust/source/anchors/ && update-ca-trust
   macOS      security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain %[1]s
   Windows    certutil -addstore -f Root %[1]s
-Plain http on the same port needs no certificate.
+Plain http on the same port needs no certificate, except in direct mode, the default of Java
+and .NET: it is TLS whatever the endpoint is.
+  Java       the trust store above covers it. For tests on localhost or 127.0.0.1 without one:
+             -DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true
+  .NET       SSL_CERT_FILE, the system store and DisableServerCertificateValidation=True; cover it,
+             also ServerCertificateCustomValidationCallback (3.37 or later). An HttpClientFactory does
+             not: operations then end with 503 and sub-status 20004 after 30 seconds.
 `
 
 // Run writes the certificate of the authority, and the advice to standard error, so

@@ -1,7 +1,6 @@
 using Microsoft.Azure.Cosmos;
 
-using var client = new CosmosClient("AccountEndpoint=http://127.0.0.1:8081/;AccountKey=C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
-    new CosmosClientOptions { ConnectionMode = ConnectionMode.Gateway });
+using var client = new CosmosClient("AccountEndpoint=https://localhost:8081/;DisableServerCertificateValidation=True;AccountKey=C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==");
 Database database = await client.CreateDatabaseIfNotExistsAsync("shop");
 Container sessions = await database.CreateContainerIfNotExistsAsync(new ContainerProperties("sessions", ["/TenantId", "/UserId", "/SessionId"]));
 

@@ -1,5 +1,5 @@
 // Runs the older client, DocumentClient of Microsoft.Azure.DocumentDB.Core 2.11.6, in
-// gateway mode: the programs of the pages on client-side partitioning, and what an
+// gateway mode, or with DECAN_DIRECT=1 in direct mode over TCP: the programs of the pages on client-side partitioning, and what an
 // application does with documents. The argument is the endpoint. Exits with 1 if a test
 // fails.
 using Compat;

@@ -25,8 +25,12 @@ sealed class Tests
         Client = Connect(Key);
     }
 
-    public DocumentClient Connect(string key) => new(new Uri(Endpoint), key,
-        new ConnectionPolicy { ConnectionMode = ConnectionMode.Gateway, ConnectionProtocol = Protocol.Https });
+    // Direct is whether clients use direct mode over TCP instead of gateway mode.
+    public static readonly bool Direct = Environment.GetEnvironmentVariable("DECAN_DIRECT") == "1";
+
+    public DocumentClient Connect(string key) => new(new Uri(Endpoint), key, Direct
+        ? new ConnectionPolicy { ConnectionMode = ConnectionMode.Direct, ConnectionProtocol = Protocol.Tcp }
+        : new ConnectionPolicy { ConnectionMode = ConnectionMode.Gateway, ConnectionProtocol = Protocol.Https });
 
     // Run runs one test. A test that throws fails.
     public async Task Run(string test, Func<Task> body)

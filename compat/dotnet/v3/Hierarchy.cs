@@ -143,7 +143,7 @@ static class Hierarchy
             {
                 tests.Requests.Reset();
                 var rows = await Rows<UserSession>(container, $"SELECT * FROM c WHERE {filter}");
-                Equal(tests.Requests.Seen.Partitions, partitions);
+                if (!Tests.Direct) Equal(tests.Requests.Seen.Partitions, partitions); // Only HTTP requests are counted.
                 var want = sessions.Where(s => (!filter.Contains("TenantId") || s.TenantId == "Contoso")
                     && (!filter.Contains("UserId") || s.UserId == "u1") && (!filter.Contains("SessionId") || s.SessionId == "s0"));
                 Equal(rows.Select(row => row.n).Order(), want.Select(s => s.n).Order());

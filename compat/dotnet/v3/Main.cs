@@ -5,6 +5,8 @@
 // admin port. DECAN_ANSWERS names the answers to queries.json; without it the theme
 // "answers" is left out, with a line.
 //
+// DECAN_DIRECT=1 leaves the SDK its default, direct mode; otherwise clients use gateway mode.
+//
 // HIERARCHICAL is defined for versions with hierarchical partition keys (3.33.0 and
 // later), NEWEST for the newest version: feeds of all versions, deletes by partition key,
 // groups in LINQ, and a continuation of ORDER BY for values of all types.

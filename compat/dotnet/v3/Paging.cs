@@ -86,6 +86,13 @@ static class Paging
             }
             string token = (await Read(null)).ContinuationToken;
             await Partitions.Change(tests, "c1", 1);
+            if (Tests.Direct)
+            {
+                FeedResponse<JToken> next = await Read(token); // There the client goes on.
+                Equal(next.Select(row => (string)row["id"]), (await Rows<JToken>(tests.Database.GetContainer("c1"), "SELECT c.id, c.k FROM c ORDER BY c.k")).Skip(7).Take(next.Count).Select(row => (string)row["id"]));
+                Check(next.Count > 0, "an empty page");
+                return;
+            }
             string error = "";
             try
             {
@@ -228,7 +235,7 @@ static class Paging
 
 #if NEWEST
     // CountRequests queries one logical partition: one request, and no plan (optimistic
-    // direct execution). Each further page is one request.
+    // direct execution). Each further page is one request. In direct mode there is none over HTTP.
     static async Task CountRequests(Tests tests, Container container)
     {
         foreach (var (query, requests, size) in new[]
@@ -245,7 +252,7 @@ static class Paging
             for (int page = 0; feed.HasMoreResults && page < 3; page++) rows += (await feed.ReadNextAsync()).Count;
             Check(rows > 0, $"{query}: no rows");
             var (queries, plans, _) = tests.Requests.Seen;
-            Check(plans == 0 && queries == requests, $"{query}, pages of {size}: {queries} requests and {plans} plans, not {requests} and none");
+            Check(plans == 0 && queries == (Tests.Direct ? 0 : requests), $"{query}, pages of {size}: {queries} requests and {plans} plans, not {requests} and none");
         }
     }
 #endif

@@ -43,14 +43,17 @@ sealed class Tests(string name, string endpoint)
         }
     }
 
-    // Connect returns a client in gateway mode whose requests this theme counts.
+    // Direct is whether clients use their default, direct mode, instead of gateway mode.
+    public static readonly bool Direct = Environment.GetEnvironmentVariable("DECAN_DIRECT") == "1";
+
+    // Connect returns a client whose requests over HTTP this theme counts.
     public CosmosClient Connect(string key = Key, Action<CosmosClientOptions> change = null)
     {
         var options = new CosmosClientOptions
         {
-            ConnectionMode = ConnectionMode.Gateway,
             HttpClientFactory = () => new HttpClient(Requests, disposeHandler: false),
         };
+        if (!Direct) options.ConnectionMode = ConnectionMode.Gateway;
         change?.Invoke(options);
         return new CosmosClient(Endpoint, key, options);
     }
