@@ -98,7 +98,7 @@ func (d Definition) Validate() error {
 		return errorf("Too many partition key paths (%d) specified. A maximum of %d is allowed.", len(d.Paths), LevelsMax)
 	}
 	if d.Kind == KindHash && len(d.Paths) != 1 {
-		return errorf("The partition key kind 'Hash' takes exactly one path, not %d. Use kind 'MultiHash' with version 2 for a hierarchical partition key.", len(d.Paths))
+		return errorf("Too many partition key paths (%d) specified. A maximum of 1 is allowed for the kind 'Hash'. Use kind 'MultiHash' with version 2 for a hierarchical partition key.", len(d.Paths))
 	}
 	if d.Version < 0 || d.Version > 2 {
 		return errorf("The partition key version %d is not known. Use 1 or 2 for kind 'Hash', and 2 for kind 'MultiHash'.", d.Version)

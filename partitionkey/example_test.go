@@ -73,7 +73,7 @@ func ExampleDefinition_Validate() {
 	}
 	fmt.Println(container.Validate())
 	// Output:
-	// The partition key kind 'Hash' takes exactly one path, not 2. Use kind 'MultiHash' with version 2 for a hierarchical partition key.
+	// Too many partition key paths (2) specified. A maximum of 1 is allowed for the kind 'Hash'. Use kind 'MultiHash' with version 2 for a hierarchical partition key.
 }
 
 // A new container is divided evenly at the first level.
