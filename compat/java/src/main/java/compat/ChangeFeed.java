@@ -27,6 +27,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 
 /**
  * The change feed with the pull model of the Java SDK: from the beginning, a time and
@@ -46,12 +47,13 @@ final class ChangeFeed {
   /** A part of the container, and which items it has. */
   private record Scope(String name, FeedRange range, Predicate<JsonNode> holds) {}
 
-  private final List<Scope> scopes = List.of(
+  private final List<Scope> scopes = Stream.of(
       new Scope("the container", FeedRange.forFullRange(), item -> true),
       new Scope("a whole key", FeedRange.forLogicalPartition(key("t1", "u2")),
           item -> is(item, "TenantId", "t1") && is(item, "UserId", "u2")),
       new Scope("a prefix", FeedRange.forLogicalPartition(key("t2")),
-          item -> is(item, "TenantId", "t2")));
+          item -> is(item, "TenantId", "t2")))
+      .filter(scope -> !Cosmos.DIRECT || !scope.name.equals("a prefix")).toList(); // the SDK itself refuses prefixes in direct mode
 
   /** What a reader found, and the continuation of the feed. */
   private record Found(Map<String, Integer> items, String end) {}

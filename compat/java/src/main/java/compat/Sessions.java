@@ -10,10 +10,12 @@ import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosClientBuilder;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
+import com.azure.cosmos.CosmosDiagnostics;
 import com.azure.cosmos.CosmosException;
 import com.azure.cosmos.GatewayConnectionConfig;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosItemRequestOptions;
+import com.azure.cosmos.models.CosmosPatchOperations;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.PartitionKey;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -39,7 +41,7 @@ final class Sessions {
       tests.run("a client reads its own writes after pages of several partitions", sessions::afterPages);
       tests.run("a token from the future is not served", sessions::future);
       tests.run("levels", sessions::levels);
-      tests.run("direct mode, the default, is refused by name where it is used", sessions::direct);
+      tests.run("direct mode, the default, reaches the replicas of the partitions", sessions::direct);
     });
   }
 
@@ -65,13 +67,18 @@ final class Sessions {
     try (CosmosClient direct = new CosmosClientBuilder().endpoint(endpoint).key(Cosmos.KEY).buildClient()) {
       direct.getDatabase(database.getId()).createContainer("direct", "/pk");
       CosmosContainer made = direct.getDatabase(database.getId()).getContainer("direct");
-      made.read();
-      for (Runnable call : List.<Runnable>of(direct.getDatabase(database.getId())::read,
-          () -> made.createItem(object("id", "1", "pk", "a")), () -> made.readItem("1", new PartitionKey("a"), JsonNode.class))) {
-        CosmosException refused = refused(400, call);
-        check(refused.getMessage().contains("direct mode"), refused.getMessage());
-      }
+      overRntbd(direct.getDatabase(database.getId()).read().getDiagnostics());
+      overRntbd(made.createItem(object("id", "1", "pk", "a")).getDiagnostics());
+      overRntbd(made.readItem("1", new PartitionKey("a"), JsonNode.class).getDiagnostics());
+      overRntbd(made.upsertItem(object("id", "1", "pk", "a", "n", 1)).getDiagnostics());
+      overRntbd(made.patchItem("1", new PartitionKey("a"), CosmosPatchOperations.create().increment("/n", 1), JsonNode.class).getDiagnostics());
+      overRntbd(refused(404, () -> made.readItem("2", new PartitionKey("a"), JsonNode.class)).getDiagnostics());
+      overRntbd(made.deleteItem("1", new PartitionKey("a"), new CosmosItemRequestOptions()).getDiagnostics());
     }
+  }
+
+  private static void overRntbd(CosmosDiagnostics diagnostics) {
+    check(diagnostics.toString().contains("\"storePhysicalAddress\":\"rntbd://"), diagnostics.toString());
   }
 
   /** F2: this SDK reads one token, not a list. */
