@@ -105,7 +105,7 @@ install_java() {
 run_main() { # run_main VERSION ARGUMENTS...: the Java tests; the second compiler does not pay off for short programs
 	local version=$1
 	shift
-	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
+	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dcompat.direct="${direct:-false}" \
 		-Djavax.net.ssl.trustStore="$trust" -Djavax.net.ssl.trustStorePassword=changeit \
 		-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true \
 		-cp "$work/java-$version/classes:$(cat "$work/java-$version/classpath")" compat.Main "$@"
@@ -162,6 +162,14 @@ run_java() {
 	return $failed
 }
 
+run_java_direct() { # the same in direct mode, the default
+	local version failed=0 direct=true
+	for version in $java_versions; do
+		run_main "$version" all "$answers" $admin $https || failed=1
+	done
+	return $failed
+}
+
 # These need a server whose partitions split at 256 KB. Versions run one after
 # another.
 
@@ -187,7 +195,10 @@ split_python() {
 }
 
 split_java() { # the change feed of the oldest does not survive a split
-	run_main "${java_versions##* }" splits $http $admin
+	local direct
+	for direct in false true; do
+		run_main "${java_versions##* }" splits $https $admin
+	done
 }
 
 split_processor() {
@@ -284,6 +295,7 @@ start js run_js
 start python run_python
 start python-aio run_python_aio
 start java run_java
+start java-direct run_java_direct
 start dotnet run_dotnet
 start rust run_rust scenario $http $https
 finish
