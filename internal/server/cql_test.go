@@ -249,6 +249,33 @@ func TestCQLRelease(t *testing.T) {
 	}
 }
 
+// TestCQLStrict: with --cql-strict, what the service does not support is refused, prepared
+// or not, and in batches of the protocol.
+func TestCQLStrict(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		s := start(t, cassandra(Config{Cassandra: CassandraOptions{Strict: strict}}))
+		c, err := cqltest.Dial(s.CQLAddresses()[0], "decan", s.Key(), frame.V4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		mustCQL(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+		mustCQL(t, c, "CREATE TABLE ks.t (k int, c int, PRIMARY KEY (k, c))")
+		if strict {
+			failsCQL(t, c, "SELECT DISTINCT k FROM ks.t", frame.CodeInvalid, "DISTINCT is not supported")
+		} else {
+			mustCQL(t, c, "SELECT DISTINCT k FROM ks.t")
+		}
+		for _, kind := range []frame.BatchType{frame.Logged, frame.Unlogged} {
+			_, err := c.Do(&frame.Batch{Type: kind, Statements: []frame.BatchStatement{{Text: "INSERT INTO ks.t (k, c) VALUES (1, 1)"}}, Parameters: frame.Parameters{Consistency: frame.LocalQuorum}})
+			if want := strict && kind == frame.Logged; (err != nil) != want || want && !strings.Contains(err.Error(), "LOGGED batch is not supported") {
+				t.Errorf("strict %t, batch %v: %v", strict, kind, err)
+			}
+		}
+	}
+}
+
 // TestCQLRefusals: refused attempts to sign in are counted by reason.
 func TestCQLRefusals(t *testing.T) {
 	t.Parallel()

@@ -121,6 +121,8 @@ type CassandraOptions struct {
 
 	Release string `name:"cql-release" default:"4.1" enum:"4.1,3.11" help:"The release of Apache Cassandra as which the server presents itself: ${enum}. The service shows 3.11, without version 5 of the protocol and without DESCRIBE in the server."`
 
+	Strict bool `name:"cql-strict" help:"Refuse statements that Apache Cassandra allows, and that the service's documentation says it does not support, such as DISTINCT and logged batches."`
+
 	Retries bool `name:"cql-server-retries" help:"Try statements over the throughput again for up to a minute, and then let them time out, instead of answering them as overloaded. The service calls it server-side retry."`
 
 	PartitionWarning Size `name:"cql-partition-warning" placeholder:"SIZE" help:"Warn the client, and in the log, when a write leaves a partition of a table larger than this, such as 100MB, the size that Apache Cassandra advises (default: no warning)."`

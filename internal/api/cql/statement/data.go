@@ -189,6 +189,11 @@ func (p *Processor) Batch(ctx context.Context, session *door.Session, b *door.Ba
 	if err != nil {
 		return nil, err
 	}
+	if p.config.Strict {
+		if err := table.RefusedBatch(cql.BatchKind(b.Type)); err != nil {
+			return nil, err
+		}
+	}
 	moment := p.moment(b.Parameters)
 	parts := make([]table.BatchPart, len(b.Statements))
 	for i := range b.Statements {

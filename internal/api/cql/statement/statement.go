@@ -44,6 +44,9 @@ type Config struct {
 	// Secret signs paging states. Pages of a statement end when it changes.
 	Secret []byte
 
+	// Strict refuses what the service's documentation says that it does not support.
+	Strict bool
+
 	// Retry is how long a statement is tried again while it is over the throughput of a
 	// partition or of definitions, before it times out. 0 answers it as overloaded.
 	Retry time.Duration
@@ -109,8 +112,23 @@ func (p *Processor) Prepare(_ context.Context, _ *door.Session, keyspace, text s
 	if err != nil {
 		return nil, p.worded(err)
 	}
+	if err := p.refused(parsed.Statement, keyspace); err != nil {
+		return nil, p.worded(err)
+	}
 	s.Verb, s.Names = verbOf(parsed.Statement, keyspace)
 	return s, nil
+}
+
+// refused returns the error of a statement that the service does not support.
+func (p *Processor) refused(s cql.Statement, keyspace string) error {
+	if !p.config.Strict {
+		return nil
+	}
+	now, err := p.schema()
+	if err != nil {
+		return err
+	}
+	return now.user.Refused(s, keyspace)
 }
 
 // worded returns an error in the words of the release that the server presents.
