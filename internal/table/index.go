@@ -209,7 +209,7 @@ func (t *Table) checkIndexed(changes []rowChange) error {
 
 // largest returns the size of the first value that a change writes for an index and that
 // is too large, or of another one. c is the column of the index.
-func (x *Index) largest(t *Table, c *Column, change *rowChange) (size int, err error) {
+func (i *Index) largest(t *Table, c *Column, change *rowChange) (size int, err error) {
 	static := change.item == StaticItem
 	switch {
 	case change.item == "" || change.mutation.DeleteRow:
@@ -219,8 +219,8 @@ func (x *Index) largest(t *Table, c *Column, change *rowChange) (size int, err e
 			return 0, nil
 		}
 		columns := make([]row.KeyColumn, len(t.Clustering))
-		for i, c := range t.Clustering {
-			columns[i] = c.key()
+		for at, c := range t.Clustering {
+			columns[at] = c.key()
 		}
 		values, err := row.DecodeKey(columns, []byte(change.item[len(RowItems):]))
 		if err != nil {
@@ -230,7 +230,7 @@ func (x *Index) largest(t *Table, c *Column, change *rowChange) (size int, err e
 	case c.Kind == Static != static || c.Kind == PartitionKey:
 		return 0, nil
 	}
-	of := x.of()
+	of := i.of()
 	keys := of == row.IndexKeys || of == row.IndexValues && c.Type.Kind == row.KindSet
 	for _, op := range change.mutation.Ops {
 		if op.Column != c.ID {
