@@ -84,13 +84,15 @@ static class Paging
                     "SELECT c.id, c.k FROM c ORDER BY c.k", token, new QueryRequestOptions { MaxItemCount = 7 });
                 return await feed.ReadNextAsync();
             }
-            string token = (await Read(null)).ContinuationToken;
+            FeedResponse<JToken> before = await Read(null);
+            string token = before.ContinuationToken;
             await Partitions.Change(tests, "c1", 1);
             if (Tests.Direct)
             {
                 FeedResponse<JToken> next = await Read(token); // There the client goes on.
-                Equal(next.Select(row => (string)row["id"]), (await Rows<JToken>(tests.Database.GetContainer("c1"), "SELECT c.id, c.k FROM c ORDER BY c.k")).Skip(7).Take(next.Count).Select(row => (string)row["id"]));
-                Check(next.Count > 0, "an empty page");
+                var all = await Rows<JToken>(tests.Database.GetContainer("c1"), "SELECT c.id, c.k FROM c ORDER BY c.k");
+                Equal(next.Select(row => $"{row["k"]}"), all.Skip(before.Count).Take(next.Count).Select(row => $"{row["k"]}"));
+                Check(next.Count > 0 && !next.Select(row => (string)row["id"]).Intersect(before.Select(row => (string)row["id"])).Any(), "no rows, or some twice");
                 return;
             }
             string error = "";
@@ -235,7 +237,8 @@ static class Paging
 
 #if NEWEST
     // CountRequests queries one logical partition: one request, and no plan (optimistic
-    // direct execution). Each further page is one request. In direct mode there is none over HTTP.
+    // direct execution). Each further page is one request. In direct mode, whose requests
+    // are not counted here, this client asks for a plan.
     static async Task CountRequests(Tests tests, Container container)
     {
         foreach (var (query, requests, size) in new[]
@@ -252,7 +255,7 @@ static class Paging
             for (int page = 0; feed.HasMoreResults && page < 3; page++) rows += (await feed.ReadNextAsync()).Count;
             Check(rows > 0, $"{query}: no rows");
             var (queries, plans, _) = tests.Requests.Seen;
-            Check(plans == 0 && queries == (Tests.Direct ? 0 : requests), $"{query}, pages of {size}: {queries} requests and {plans} plans, not {requests} and none");
+            if (!Tests.Direct) Check(plans == 0 && queries == requests, $"{query}, pages of {size}: {queries} requests and {plans} plans, not {requests} and none");
         }
     }
 #endif
