@@ -131,8 +131,8 @@ func TestEndlessJoin(t *testing.T) {
 	for i, text := range []string{
 		"SELECT VALUE 1 FROM c" + repeated(10, "", " JOIN a# IN c.x") + " WHERE a9 < 0",
 		"SELECT VALUE COUNT(1) FROM c" + repeated(10, "", " JOIN a# IN c.x"),
-		"SELECT VALUE (SELECT VALUE COUNT(1) FROM a IN c.x" + repeated(10, "", " JOIN a# IN c.x") + ") FROM c",
-		"SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.x" + repeated(10, "", " JOIN a# IN c.x") + " WHERE a9 < 0)",
+		"SELECT VALUE (SELECT VALUE COUNT(1) FROM a IN c.x" + repeated(9, "", " JOIN a# IN c.x") + ") FROM c",
+		"SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.x" + repeated(9, "", " JOIN a# IN c.x") + " WHERE a8 < 0)",
 	} {
 		p := mustCompile(t, text)
 		if i == 0 {
