@@ -280,6 +280,16 @@ func (c *connection) admit() error {
 	return nil
 }
 
+// room waits while the client does not take its answers, so that the requests which are
+// open already do not add to them.
+func (c *connection) room() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.unsent > unsentMax && !c.broken {
+		c.changed.Wait()
+	}
+}
+
 // receive reads the request of x, whose head has n bytes.
 func (c *connection) receive(x *exchange, n int) error {
 	r := &x.request
@@ -353,6 +363,7 @@ func (x *exchange) take(size int) bool {
 func (x *exchange) serve() {
 	c := x.connection
 	x.response.reset()
+	c.room()
 	x.answer(c)
 	c.send(x)
 	if cap(x.request.Payload) > keptPayload {
