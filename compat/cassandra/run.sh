@@ -1,15 +1,26 @@
 #!/usr/bin/env bash
-# Runs drivers of Cassandra, unmodified, against the door of the Cassandra API with the
-# small processor of its tests, whose system tables are those of package table: gocql 1 and 2, the Python driver and the Node.js driver,
-# each on every version of the protocol that it has. With DECAN_CQL set, they run
-# against that server instead, with DECAN_CQL_USER, DECAN_CQL_KEY and DECAN_CQL_DC. Needs
-# Go, Node.js, and Python 3 with venv. The drivers come through the Go proxy, npm and pip
-# as they are configured here.
+# Runs drivers of Cassandra, unmodified, against a decan built from this tree, each on every
+# version of the protocol that it has: gocql 1 and 2, the drivers for Python, Node.js, Java
+# and Rust, and cqlsh. Each reads the schema, prepares, pages, batches, writes conditionally,
+# writes values of all types, goes on after ALTER, while partitions split, and after the
+# server was killed and started again.
+#
+# With DECAN_CQL set, they run against that server instead, with DECAN_CQL_USER,
+# DECAN_CQL_KEY and DECAN_CQL_DC, its name of the data center; without DECAN_ADMIN no
+# partition splits, and nothing restarts. The arguments are the drivers to run: go python js
+# java rust cqlsh; all of them without arguments. Needs Go, Node.js, Python 3 with venv, and
+# Java 17 with Maven; Rust is left out where there is no cargo. The drivers come through the
+# Go proxy, npm, pip, Maven and crates.io as they are configured here.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+drivers=("$@")
+[ ${#drivers[@]} -gt 0 ] || drivers=(go python js java rust cqlsh)
 work=$(mktemp -d)
 server=
+lanes=() # NAME:PID of each driver
 stop() {
+	local lane
+	for lane in "${lanes[@]}"; do kill "${lane#*:}" 2>/dev/null || true; done
 	if [ -n "$server" ]; then
 		kill "$server" 2>/dev/null || true
 		wait "$server" 2>/dev/null || true
@@ -18,23 +29,115 @@ stop() {
 }
 trap stop EXIT
 
-if [ -z "${DECAN_CQL:-}" ]; then
-	export DECAN_CQL=127.0.0.1:19042 DECAN_CQL_USER=account DECAN_CQL_DC=dc1
-	DECAN_CQL_KEY=$(openssl rand -base64 64 | tr -d '\n')
-	export DECAN_CQL_KEY
-	go test -c -o "$work/cql.test" ./internal/api/cql
-	(cd "$work" && DECAN_CQL_SERVE=$DECAN_CQL exec ./cql.test -test.run '^TestServe$' -test.timeout 0) >"$work/server.log" 2>&1 &
+serve() {
+	env -u DECAN_CQL "$work/decan" serve --data "$work/data" --listen 127.0.0.1:18081 --admin-listen 127.0.0.1:18080 --cql-listen "$DECAN_CQL" \
+		--region "$DECAN_CQL_DC" --key "$DECAN_CQL_KEY" >>"$work/server.log" 2>&1 &
 	server=$!
+	for _ in $(seq 200); do
+		if (exec 3<>"/dev/tcp/127.0.0.1/${DECAN_CQL#*:}") 2>/dev/null; then return; fi
+		sleep 0.1
+	done
+	cat "$work/server.log"
+	return 1
+}
+
+own=
+if [ -z "${DECAN_CQL:-}" ]; then
+	own=1
+	go build -o "$work/decan" ./cmd/decan
+	export DECAN_CQL=127.0.0.1:19042 DECAN_CQL_USER=decan DECAN_CQL_DC="South Central US" DECAN_ADMIN=http://127.0.0.1:18080/
+	DECAN_CQL_KEY=$(openssl rand -base64 64 | tr -d '\n')
+	export DECAN_CQL_KEY DECAN_TURNS=$work/turns
+	mkdir "$DECAN_TURNS"
+	serve
 fi
-python3 -m venv "$work/python"
-"$work/python/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements.txt
-(cd compat/cassandra/js && npm ci --no-audit --no-fund --silent)
+
+# Each installs its driver, and runs all of its tests before it fails.
+
+run_go() {
+	cd compat/cassandra/go
+	go test -count=1 ./...
+}
+
+run_python() {
+	python3 -m venv "$work/python"
+	"$work/python/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements.txt
+	"$work/python/bin/python" -B compat/cassandra/python/drivers_test.py
+}
+
+run_cqlsh() {
+	python3 -m venv "$work/cqlsh"
+	"$work/cqlsh/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements-cqlsh.txt
+	PATH=$work/cqlsh/bin:$PATH python3 -B compat/cassandra/python/cqlsh_test.py
+}
+
+run_js() {
+	cd compat/cassandra/js
+	npm ci --no-audit --no-fund --silent
+	npm test --silent
+}
+
+run_java() {
+	mvn --quiet --batch-mode -Dstyle.color=never --file compat/cassandra/java compile -Dwork="$work/java"
+	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$work/java/classes:$(cat "$work/java/classpath")" compat.Drivers
+}
+
+run_rust() { # a minute on two processors the first time; compat/cassandra/rust/target keeps the driver
+	if ! command -v cargo >/dev/null; then
+		echo "not run: there is no cargo"
+		return
+	fi
+	cargo build --quiet --locked --manifest-path compat/cassandra/rust/Cargo.toml
+	compat/cassandra/rust/target/debug/compat-cassandra
+}
+
+waiting=0 # drivers that wait for the restart
+for driver in "${drivers[@]}"; do
+	(
+		TIMEFORMAT='%0R s, %0U s of a processor'
+		time "run_$driver"
+	) >"$work/$driver.log" 2>&1 &
+	lanes+=("$driver:$!")
+	case $driver in
+	go) waiting=$((waiting + 2)) ;;
+	cqlsh) ;;
+	rust) if command -v cargo >/dev/null; then waiting=$((waiting + 1)); fi ;;
+	*) waiting=$((waiting + 1)) ;;
+	esac
+done
+
+if [ -n "$own" ]; then
+	# A driver that fails does not come to wait.
+	running() { local lane; for lane in "${lanes[@]}"; do kill -0 "${lane#*:}" 2>/dev/null && return; done; return 1; }
+	busy() { local lane; for lane in "${lanes[@]}"; do [ "${lane%%:*}" != cqlsh ] || ! kill -0 "${lane#*:}" 2>/dev/null || return 0; done; return 1; }
+	for _ in $(seq 6000); do
+		[ "$(find "$DECAN_TURNS" -type f | wc -l)" -ge "$waiting" ] && ! busy && break
+		running || break
+		sleep 0.1
+	done
+	kill -9 "$server"
+	wait "$server" 2>/dev/null || true
+	serve
+	touch "$DECAN_TURNS/restarted"
+fi
 
 failed=0
-(cd compat/cassandra/go && go test -count=1 ./...) || failed=1
-"$work/python/bin/python" compat/cassandra/python/drivers_test.py || failed=1
-(cd compat/cassandra/js && npm test --silent) || failed=1
-if [ "$failed" = 1 ] && [ -n "$server" ]; then
-	tail -n 50 "$work/server.log"
+for lane in "${lanes[@]}"; do
+	if wait "${lane#*:}"; then
+		echo "-- ${lane%%:*} passed"
+		tail -n 3 "$work/${lane%%:*}.log"
+	else
+		echo "-- ${lane%%:*} FAILED"
+		cat "$work/${lane%%:*}.log"
+		failed=1
+	fi
+done
+lanes=()
+if [ -n "$own" ]; then
+	kill "$server"
+	wait "$server" || failed=1
+	server=
+	env -u DECAN_CQL "$work/decan" check "$work/data" || failed=1
+	[ "$failed" = 0 ] || tail -n 50 "$work/server.log"
 fi
 exit $failed

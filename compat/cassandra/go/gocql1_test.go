@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/gocql/gocql"
 )
@@ -12,14 +13,65 @@ func cluster1(version int, key string) *gocql.ClusterConfig {
 	c := gocql.NewCluster(endpoint())
 	c.ProtoVersion = version
 	c.Authenticator = gocql.PasswordAuthenticator{Username: user(), Password: key}
-	c.Keyspace = "ks"
+	c.Timeout, c.ConnectTimeout = time.Minute, time.Minute // for busy machines
+	c.ReconnectInterval = time.Second
+	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
 	return c
 }
+
+type session1 struct{ *gocql.Session }
+
+func (s session1) exec(text string, values ...any) error { return s.Query(text, values...).Exec() }
+
+func (s session1) rows(page int, text string, values ...any) (all []map[string]any, err error) {
+	rows := s.Query(text, values...).PageSize(page).Iter()
+	for row := map[string]any{}; rows.MapScan(row); row = map[string]any{} {
+		all = append(all, row)
+	}
+	return all, rows.Close()
+}
+
+func (s session1) conditional(text string, values ...any) (bool, error) {
+	return s.Query(text, values...).MapScanCAS(map[string]any{})
+}
+
+func (s session1) batch(logged bool, statements ...[]any) error {
+	kind := gocql.UnloggedBatch
+	if logged {
+		kind = gocql.LoggedBatch
+	}
+	b := s.NewBatch(kind)
+	for _, one := range statements {
+		b.Query(one[0].(string), one[1:]...)
+	}
+	return s.ExecuteBatch(b)
+}
+
+func (s session1) keys(keyspace, table string) (names []string, err error) {
+	meta, err := s.KeyspaceMetadata(keyspace)
+	if err != nil {
+		return nil, err
+	}
+	if meta.Tables[table] == nil {
+		return nil, errNoTable
+	}
+	for _, c := range meta.Tables[table].PartitionKey {
+		names = append(names, c.Name)
+	}
+	return names, nil
+}
+
+func (s session1) syntax(err error) bool {
+	var e gocql.RequestError
+	return errors.As(err, &e) && e.Code() == gocql.ErrCodeSyntax
+}
+
+func (s session1) close() { s.Close() }
 
 // TestGocql1 runs the program on each version of the protocol that gocql 1 has, and on
 // the one that it finds.
 func TestGocql1(t *testing.T) {
-	schema(t)
+	t.Parallel()
 	for _, version := range []int{0, 3, 4} {
 		for _, compressed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("v%d,compressed=%v", version, compressed), func(t *testing.T) {
@@ -28,65 +80,21 @@ func TestGocql1(t *testing.T) {
 					config.Compressor = gocql.SnappyCompressor{}
 				}
 				s, err := config.CreateSession()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t)(err)
 				defer s.Close()
-				base := first()
-				for i := range 25 {
-					if err := s.Query("INSERT INTO t (k, v) VALUES (?, ?)", base+i, fmt.Sprint(i)).Exec(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				var v string
-				if err := s.Query("SELECT v FROM t WHERE k = ?", base+7).Scan(&v); err != nil || v != "7" {
-					t.Errorf("%q, %v", v, err)
-				}
-				seen := map[int]bool{}
-				var k int
-				rows := s.Query("SELECT k, v FROM t").PageSize(10).Iter()
-				for rows.Scan(&k, &v) {
-					seen[k] = true
-				}
-				if err := rows.Close(); err != nil {
-					t.Error(err)
-				}
-				for i := range 25 {
-					if !seen[base+i] {
-						t.Errorf("row %d is missing", i)
-					}
-				}
-				batch := s.NewBatch(gocql.LoggedBatch)
-				batch.Query("INSERT INTO t (k, v) VALUES (?, ?)", base+100, "a")
-				batch.Query("INSERT INTO t (k, v) VALUES (?, 'b')", base+101)
-				if err := s.ExecuteBatch(batch); err != nil {
-					t.Error(err)
-				}
-				for _, want := range []bool{true, false} {
-					applied, err := s.Query("INSERT INTO t (k, v) VALUES (?, ?) IF NOT EXISTS", base+200, "x").MapScanCAS(map[string]any{})
-					if err != nil || applied != want {
-						t.Errorf("applied %v, want %v: %v", applied, want, err)
-					}
-				}
-				// The driver prepares again after a change of the table.
-				if err := s.Query("ALTER TABLE ks.t WITH comment = 'changed'").Exec(); err != nil {
-					t.Error(err)
-				}
-				if err := s.Query("INSERT INTO t (k, v) VALUES (?, ?)", base, "again").Exec(); err != nil {
-					t.Error(err)
-				}
-				var syntax gocql.RequestError
-				if err := s.Query("nonsense").Exec(); !errors.As(err, &syntax) || syntax.Code() != gocql.ErrCodeSyntax {
-					t.Error(err)
-				}
-				meta, err := s.KeyspaceMetadata("ks")
-				if err != nil || meta.Tables["t"] == nil || len(meta.Tables["t"].PartitionKey) != 1 {
-					t.Errorf("metadata %+v, %v", meta, err)
+				keyspace := fmt.Sprintf("gocql1_v%d_%v", version, compressed)
+				program(t, session1{s}, keyspace, version)
+				if version == 0 && !compressed {
+					splitting(t, session1{s}, keyspace)
 				}
 			})
 		}
 	}
-	if _, err := cluster1(4, "d3Jvbmcga2V5IG9mIHNpeHRlZW4gYnl0ZXM=").CreateSession(); err == nil {
+	if _, err := cluster1(4, wrongKey).CreateSession(); err == nil {
 		t.Error("a wrong key is accepted")
 	}
+	s, err := cluster1(0, key()).CreateSession()
+	must(t)(err)
+	defer s.Close()
+	restarting(t, session1{s}, "gocql1_v0_false", "gocql1")
 }
