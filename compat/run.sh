@@ -7,8 +7,8 @@
 # asynchronous clients too, an older .NET SDK and DocumentClient, the scenario, the
 # change feed and the SDK's examples with the Go SDK, the SDK for Rust with its defaults
 # where cargo is installed, the programs of the README, five SDKs while partitions
-# split, Java's change feed processor while they split and merge, and the emulator tests
-# that ship inside the Go SDK. Needs Go, Node.js, Python 3 with venv, and Java 17 with
+# split, Java's change feed processor while they split and merge, the emulator tests that
+# ship inside the Go SDK, and the drivers of Cassandra (cassandra/run.sh). Needs Go, Node.js, Python 3 with venv, and Java 17 with
 # Maven, and the ports 8081, 8080 and 8903 of this machine free. The C# programs run
 # where dotnet (10 or later) is installed or CSRUN names a program that compiles and
 # runs C# files (its arguments: --set with the package and its version, --define NAME,
@@ -322,3 +322,6 @@ certify emulator
 (cd compat/go && SSL_CERT_FILE=$ca DECAN_ENDPOINTS=unused DECAN_EMULATOR=1 go test -count=1 -v -run '^TestEmulatorSuite$' .)
 stop
 "$work/decan" check "$work/emulator"
+
+step "drivers of Cassandra"
+./compat/cassandra/run.sh

@@ -41,6 +41,93 @@ serve() {
 	return 1
 }
 
+# Each driver is installed, and then runs all of its tests before it fails.
+
+install_go() {
+	cd compat/cassandra/go
+	go test -c -o "$work/go.test" .
+}
+
+run_go() {
+	cd compat/cassandra/go
+	"$work/go.test"
+}
+
+install_python() {
+	python3 -m venv "$work/python"
+	"$work/python/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements.txt
+}
+
+run_python() {
+	"$work/python/bin/python" -B compat/cassandra/python/drivers_test.py
+}
+
+install_cqlsh() {
+	python3 -m venv "$work/cqlsh"
+	"$work/cqlsh/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements-cqlsh.txt
+}
+
+run_cqlsh() {
+	PATH=$work/cqlsh/bin:$PATH python3 -B compat/cassandra/python/cqlsh_test.py
+}
+
+install_js() {
+	cd compat/cassandra/js
+	npm ci --no-audit --no-fund --silent
+}
+
+run_js() {
+	cd compat/cassandra/js
+	npm test --silent
+}
+
+install_java() {
+	mvn --quiet --batch-mode -Dstyle.color=never --file compat/cassandra/java compile -Dwork="$work/java"
+}
+
+run_java() {
+	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$work/java/classes:$(cat "$work/java/classpath")" compat.Drivers
+}
+
+install_rust() { # a minute on two processors the first time; compat/cassandra/rust/target keeps the driver
+	if command -v cargo >/dev/null; then
+		cargo build --quiet --locked --manifest-path compat/cassandra/rust/Cargo.toml
+	fi
+}
+
+run_rust() {
+	if command -v cargo >/dev/null; then
+		compat/cassandra/rust/target/debug/compat-cassandra
+	else
+		echo "not run: there is no cargo"
+	fi
+}
+
+start() { # start NAME COMMAND: runs the command in parallel with the others
+	(
+		TIMEFORMAT='%0R s, %0U s of a processor'
+		time "$2"
+	) >"$work/$1.log" 2>&1 &
+	lanes+=("$1:$!")
+}
+
+finish() { # waits for all commands, and shows the output of those that failed and the end of the others
+	local lane failed=0
+	for lane in "${lanes[@]}"; do
+		if wait "${lane#*:}"; then
+			echo "-- ${lane%%:*} passed"
+			tail -n 3 "$work/${lane%%:*}.log"
+		else
+			echo "-- ${lane%%:*} FAILED"
+			cat "$work/${lane%%:*}.log"
+			failed=1
+		fi
+	done
+	lanes=()
+	return $failed
+}
+
+for driver in "${drivers[@]}"; do start "install-$driver" "install_$driver"; done
 own=
 if [ -z "${DECAN_CQL:-}" ]; then
 	own=1
@@ -52,52 +139,10 @@ if [ -z "${DECAN_CQL:-}" ]; then
 	serve
 fi
 
-# Each installs its driver, and runs all of its tests before it fails.
-
-run_go() {
-	cd compat/cassandra/go
-	go test -count=1 ./...
-}
-
-run_python() {
-	python3 -m venv "$work/python"
-	"$work/python/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements.txt
-	"$work/python/bin/python" -B compat/cassandra/python/drivers_test.py
-}
-
-run_cqlsh() {
-	python3 -m venv "$work/cqlsh"
-	"$work/cqlsh/bin/pip" install --quiet --disable-pip-version-check --requirement compat/cassandra/python/requirements-cqlsh.txt
-	PATH=$work/cqlsh/bin:$PATH python3 -B compat/cassandra/python/cqlsh_test.py
-}
-
-run_js() {
-	cd compat/cassandra/js
-	npm ci --no-audit --no-fund --silent
-	npm test --silent
-}
-
-run_java() {
-	mvn --quiet --batch-mode -Dstyle.color=never --file compat/cassandra/java compile -Dwork="$work/java"
-	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$work/java/classes:$(cat "$work/java/classpath")" compat.Drivers
-}
-
-run_rust() { # a minute on two processors the first time; compat/cassandra/rust/target keeps the driver
-	if ! command -v cargo >/dev/null; then
-		echo "not run: there is no cargo"
-		return
-	fi
-	cargo build --quiet --locked --manifest-path compat/cassandra/rust/Cargo.toml
-	compat/cassandra/rust/target/debug/compat-cassandra
-}
-
+finish
 waiting=0 # drivers that wait for the restart
 for driver in "${drivers[@]}"; do
-	(
-		TIMEFORMAT='%0R s, %0U s of a processor'
-		time "run_$driver"
-	) >"$work/$driver.log" 2>&1 &
-	lanes+=("$driver:$!")
+	start "$driver" "run_$driver"
 	case $driver in
 	go) waiting=$((waiting + 2)) ;;
 	cqlsh) ;;
@@ -122,17 +167,7 @@ if [ -n "$own" ]; then
 fi
 
 failed=0
-for lane in "${lanes[@]}"; do
-	if wait "${lane#*:}"; then
-		echo "-- ${lane%%:*} passed"
-		tail -n 3 "$work/${lane%%:*}.log"
-	else
-		echo "-- ${lane%%:*} FAILED"
-		cat "$work/${lane%%:*}.log"
-		failed=1
-	fi
-done
-lanes=()
+finish || failed=1
 if [ -n "$own" ]; then
 	kill "$server"
 	wait "$server" || failed=1

@@ -99,7 +99,7 @@ func castFunction(value argument, to *cql.Type, receiver *row.Type) (*function, 
 func chooseCast(value argument, to, receiver *row.Type) (*function, error) {
 	candidates := casts()[to.Kind]
 	if len(candidates) == 0 {
-		return nil, noFunction("system." + castName(to.Kind))
+		return nil, invalid("Unknown function system.%s called", castName(to.Kind))
 	}
 	return choose(candidates, []argument{value}, receiver, func(all []*function) error {
 		return invalid("Ambiguous call to function system.%s (can be matched by following signatures: %s): use type casts to disambiguate", castName(to.Kind), signatures(all))

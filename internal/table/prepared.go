@@ -53,6 +53,10 @@ func (s *Schema) Prepare(p cql.Parsed, inUse string) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(a.markers, func(m Marker) bool { return m.Type == nil }) {
+		// Apache Cassandra has an internal error.
+		return nil, invalid("An option of USING that is given again must not be a bind marker the first time")
+	}
 	prepared.Markers = a.markers
 	prepared.KeyMarkers = keyMarkers(a.markers, prepared.Tables)
 	return prepared, nil
@@ -240,7 +244,7 @@ func resultOf(k *KeyChange, writes []*write, batch bool) (columns []ResultColumn
 	}
 	whole, some := false, false
 	for _, w := range writes {
-		whole = whole || w.notExists || batch && w.exists
+		whole = whole || w.notExists || w.exists
 		some = some || len(w.conditions) > 0
 	}
 	switch {

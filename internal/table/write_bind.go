@@ -59,6 +59,8 @@ type rowConditions struct {
 	key    []byte
 	static bool // the conditions are on the static row
 	all    []row.Condition
+
+	orStatic bool // a static row without the row is shown if the conditions fail
 }
 
 // rowChange is a change of a row, of the static row, of a range of rows or of all.
@@ -319,7 +321,7 @@ func (w *write) bindConditions(b *binding) (all []rowConditions, err error) {
 	onStatic := rowConditions{key: on.key, static: true}
 	switch {
 	case w.exists:
-		on.all = append(on.all, row.Condition{Kind: row.RowExists})
+		on.all, on.orStatic = append(on.all, row.Condition{Kind: row.RowExists}), w.statics
 	case w.notExists:
 		on.all = append(on.all, row.Condition{Kind: row.RowNotExists})
 	}
@@ -454,7 +456,7 @@ func (e *evaluation) check() error {
 				return err
 			}
 			found.Row, found.Covered = r.Shadow(over), over
-			found.Exists = found.Row.Alive(e.Now)
+			found.Exists = found.Row.Alive(e.Now) || on.orStatic && found.Static.Alive(e.Now)
 			if !on.static {
 				target, covered = &r, over
 			}

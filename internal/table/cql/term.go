@@ -281,11 +281,13 @@ func (p *parser) typeInParentheses() *Type {
 	p.advance()
 	t := p.parseType()
 	ok := errors.Is(p.err, err) && p.accept(tParenClose) && startsValue(p.kind())
-	switch next := p.peek(1); p.kind() {
-	case tColon: // of a map, or of a marker
-		ok = ok && k != tString && isName(next)
-	case kAs: // before the name of a selected expression, or the name of a function
-		ok = ok && !isName(next)
+	switch next, after := p.kind(), p.peek(1); {
+	case next == tColon: // of a map, or of a marker
+		ok = ok && k != tString && isName(after)
+	case next == kAs: // before the name of a selected expression, or the name of a function
+		ok = ok && !isName(after)
+	case k == tString && isName(next): // the next clause, or a function
+		ok = ok && (after == tParenOpen || after == tDot)
 	}
 	if ok {
 		return t
