@@ -113,6 +113,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 				set.Switches.StrictItemIDs = true
 			case "trust-proxy":
 				set.Switches.TrustForwardedProto = true
+			case "direct":
+				set.Direct = 10251
 			case "endpoint":
 				set.Endpoint = arg.Vals[0]
 			case "consistency":
