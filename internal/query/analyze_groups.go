@@ -79,7 +79,7 @@ func wrongEscape(x *sql.LikeExpr) bool {
 // to the inputs of the query, whose scope is s, must be in an aggregate or in a key.
 // here is the scope of x: that of a subquery, or s.
 func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
-	if _, ok := aggregateKind(x); ok && here == s {
+	if _, ok := aggregateKind(x); ok && here.outsideLet() == s {
 		a.groupedRows(x)
 		return
 	}
@@ -307,11 +307,11 @@ func sortable(x sql.Expr, q *sql.Select) bool {
 	}
 }
 
-// countsRows reports whether the first input of a query without WHERE has this name and is
+// countsRows reports whether the first input of a query without a filter has this name and is
 // the value of an aggregate that always has one. Such values count as places.
 func countsRows(name string, q *sql.Select) bool {
 	first := &q.From.Inputs[0]
-	if first.Name() != name || first.In || first.Subquery == nil || q.Where != nil || len(first.Subquery.GroupBy) > 0 || first.Subquery.Value == nil {
+	if first.Name() != name || first.In || first.Subquery == nil || !alwaysTrue(q.Where) || len(first.Subquery.GroupBy) > 0 || first.Subquery.Value == nil {
 		return false
 	}
 	kind, ok := aggregateKind(first.Subquery.Value)
@@ -331,6 +331,8 @@ func columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
 		return true
 	case inner == nil:
 		return collectionIsPlace(&inputs[i], steps, inputs[:i])
+	case i > 0 && !filtersRows(inner):
+		return false
 	case inner.Star && inner.From == nil:
 		return i > 0
 	case inner.Star:
@@ -342,6 +344,24 @@ func columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
 	}
 	at := slices.Index(columnNames(inner.Items), steps[len(steps)-1])
 	return at >= 0 && memberIsPlace(inner.Items[at].Expr, steps[:len(steps)-1], inner)
+}
+
+// alwaysTrue reports whether a filter is absent or the literal true, which a client puts
+// in the place of the filter of a rewritten text.
+func alwaysTrue(where sql.Expr) bool {
+	x, ok := where.(*sql.Literal)
+	return where == nil || ok && x.Value.IsTrue()
+}
+
+// filtersRows reports whether a subquery has rows of its own to filter, or no filter: the
+// value of one with a filter that has no such rows is an expression, and not a place.
+func filtersRows(q *sql.Select) bool {
+	if alwaysTrue(q.Where) {
+		return true
+	}
+	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
+		return in.In || in.Subquery != nil && filtersRows(in.Subquery)
+	})
 }
 
 // collectionIsPlace is columnIsPlace for an input that is a place in an earlier one.

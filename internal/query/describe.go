@@ -87,7 +87,7 @@ func (f Features) Refuse(supported string) error {
 func (p *Plan) Needs() Features {
 	q := p.query
 	if q.Rank {
-		return rankFeatures(q)
+		return rankFeatures(q, p.with.params)
 	}
 	var f Features
 	switch n := len(q.OrderBy); {
@@ -176,7 +176,7 @@ func (p *Plan) describe(d partitionkey.Definition, single bool) value.Value {
 	if p.query.Rank && p.base >= 0 {
 		hybrid = p.describeHybrid()
 	} else {
-		r, _ := p.rewriting(p.alone(ranges), single && (allExact(ranges) || !p.restricts(d)))
+		r, _ := p.rewriting(p.alone(ranges), single && !p.wider(d, ranges))
 		info = r.describe(p)
 	}
 	return value.Object([]value.Member{
@@ -187,9 +187,10 @@ func (p *Plan) describe(d partitionkey.Definition, single bool) value.Value {
 	})
 }
 
-// allExact reports whether all ranges are whole keys.
-func allExact(ranges []keyRange) bool {
-	return !slices.ContainsFunc(ranges, func(r keyRange) bool { return !r.exact })
+// wider reports whether the query names one range that has more than one key: then the
+// request's key does not make it a query of one partition.
+func (p *Plan) wider(d partitionkey.Definition, ranges []keyRange) bool {
+	return len(ranges) == 1 && (ranges[0].prefix || !ranges[0].exact && p.restricts(d))
 }
 
 // restricts reports whether the query says anything about the first level of the key of

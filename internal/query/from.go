@@ -23,6 +23,7 @@ type scope struct {
 	extra  []int          // of the analysis: the input sets of subqueries in expressions
 	groups bool           // of the analysis: the clause reads groups, whose number is checked later
 	null   bool           // of the analysis: the value of the query has an error
+	let    bool           // of the analysis: of a LET
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
@@ -91,9 +92,17 @@ func (s *scope) addSet(set int) {
 
 // with returns the scope inside a LET, for the analysis.
 func (s *scope) with(name string) *scope {
-	inner := &scope{outer: s}
+	inner := &scope{outer: s, let: true}
 	inner.define(name, alias{let: true, bare: true})
 	return inner
+}
+
+// outsideLet returns the scope outside the LETs around s, for the analysis.
+func (s *scope) outsideLet() *scope {
+	for s.let {
+		s = s.outer
+	}
+	return s
 }
 
 // scopeOf returns the scope of a subquery, or nil if it is not known.

@@ -114,7 +114,7 @@ func rankingOf(q *sql.Select, in inputs) ranking {
 	if !isFunction(call, "RRF") {
 		return ranking{components: []scorer{scorerOf(call)}}
 	}
-	scores, weights := fusionOf(call)
+	scores, weights := fusionOf(call, in.params)
 	r := ranking{fused: true}
 	if weights != nil {
 		r.weights = weightsOf(weights, in)
@@ -127,15 +127,37 @@ func rankingOf(q *sql.Select, in inputs) ranking {
 
 // fusionOf returns the components of a call of RRF, and the expression of the weights,
 // nil if there are none.
-func fusionOf(call *sql.CallExpr) (scores []sql.Expr, weights sql.Expr) {
-	n := len(call.Args)
-	if n > 0 {
-		switch call.Args[n-1].(type) {
+func fusionOf(call *sql.CallExpr, params map[string]value.Value) (scores []sql.Expr, weights sql.Expr) {
+	scores, _ = multiplierOf(call.Args, params)
+	if n := len(scores); n > 0 {
+		switch scores[n-1].(type) {
 		case *sql.ArrayLiteral, *sql.Parameter:
-			return call.Args[:n-1], call.Args[n-1]
+			return scores[:n-1], scores[n-1]
 		}
 	}
-	return call.Args, nil
+	return scores, nil
+}
+
+// multiplierOf divides the arguments of RRF: a number after two or more others is not a
+// component. The planner calls it the multiplier of the search list's size, and leaves it
+// out of the texts that it makes. v is undefined if there is none.
+func multiplierOf(args []sql.Expr, params map[string]value.Value) (rest []sql.Expr, v value.Value) {
+	last := len(args) - 1
+	if last < 2 {
+		return args, value.Undefined()
+	}
+	switch x := args[last].(type) {
+	case *sql.Literal:
+		v = x.Value
+	case *sql.Parameter:
+		v = params[x.Name]
+	case *sql.Ident:
+		v = numberNames[x.Name]
+	}
+	if v.Kind() != value.KindNumber {
+		return args, value.Undefined()
+	}
+	return args[:last], v
 }
 
 // weightsOf returns the weights of RRF, or nil if x is not an array of numbers.
@@ -196,10 +218,13 @@ func (a *analysis) rank(q *sql.Select, s *scope, at position) {
 	a.score(q, call, a.expr(call, s))
 }
 
-// fusion checks a call of RRF. It checks the last argument, which may be the weights,
-// first.
+// fusion checks a call of RRF: first the multiplier, then the last one of the others,
+// which may be the weights.
 func (a *analysis) fusion(q *sql.Select, call *sql.CallExpr, s *scope) {
-	scores := call.Args
+	scores, multiplier := multiplierOf(call.Args, a.params)
+	if n, ok := multiplier.Int64(); multiplier.IsDefined() && (!ok || n < 1 || n > math.MaxInt32) {
+		a.report(q.OrderAt, "SC2232", "The optional search list size multiplier argument to a score fusion function must be a positive integer.")
+	}
 	last := len(scores) - 1
 	var b bound
 	if last > 0 && a.isArray(scores[last]) {
@@ -350,10 +375,10 @@ func wrongOption(name string, v value.Value) (code, message string) {
 }
 
 // rankFeatures returns the features of a query with ORDER BY RANK.
-func rankFeatures(q *sql.Select) Features {
+func rankFeatures(q *sql.Select, params map[string]value.Value) Features {
 	f := FeatureHybridSearch
 	if call := q.OrderBy[0].Expr.(*sql.CallExpr); isFunction(call, "RRF") {
-		if _, weights := fusionOf(call); weights != nil {
+		if _, weights := fusionOf(call, params); weights != nil {
 			f |= FeatureWeightedRankFusion
 		}
 	}

@@ -293,7 +293,11 @@ func keyItems(keys []sql.Expr) sql.Expr {
 // It then sees all rows, in the order of their value if that is the key. The client
 // also applies DISTINCT to rows that are groups.
 func (r *rewriting) ordered(q *sql.Select) {
-	r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return hasAggregate(sort.Expr) })
+	r.order = q.OrderBy
+	r.buffered = isDistance(q.OrderBy[0].Expr) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool {
+		name, ok := sort.Expr.(*sql.Ident)
+		return hasAggregate(sort.Expr) || ok && q.From != nil && countsRows(name.Name, q)
+	})
 	r.text = orderedText(q)
 	r.bindCounts(r.text)
 	if len(q.GroupBy) > 0 {
