@@ -2,7 +2,7 @@
 # Runs drivers of Cassandra, unmodified, against a decan built from this tree, each on every
 # version of the protocol that it has: gocql 1 and 2, the drivers for Python, Node.js, Java
 # and Rust, and cqlsh. Each reads the schema, prepares, pages, batches, writes conditionally,
-# writes values of all types, goes on after ALTER, while partitions split, and after the
+# writes values of all types, continues after ALTER, while partitions split, and after the
 # server was killed and started again.
 #
 # With DECAN_CQL set, they run against that server instead, with DECAN_CQL_USER,

@@ -60,7 +60,7 @@ type Config struct {
 	// Retry is the pause before something that failed is tried again. Zero means a second.
 	Retry time.Duration
 
-	// Sweep is the pause between two searches for outboxes that nobody settles, for
+	// Sweep is the pause between two searches for outboxes that are not being settled, for
 	// example because the outcome of a write was unknown. Zero means a minute.
 	Sweep time.Duration
 

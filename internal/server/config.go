@@ -263,8 +263,8 @@ func (c *Config) portFaults() (faults []error) {
 const directPort = "10251"
 
 // directAddress returns the address of direct mode, "" if it is off, and whether the
-// configuration names it. Otherwise it is on the host of the data port, so that whoever
-// reaches the one reaches the other, and on a free port if the data port is on one.
+// configuration names it. Otherwise it is on the host of the data port, so that a client
+// that reaches the one reaches the other, and on a free port if the data port is on one.
 func (c *Config) directAddress() (address string, given bool) {
 	switch {
 	case !c.Direct.On || c.Ports.Direct == noListener:

@@ -52,7 +52,7 @@ func BenchmarkCQL(b *testing.B) {
 			theirs := &cqlSide{b: b, address: address}
 			theirs.define()
 			theirs.fill()
-			c.beside(theirs)
+			c.against(theirs)
 		}
 		t.print()
 	}
@@ -301,8 +301,8 @@ func (c *cqlComparison) slices() {
 	})
 }
 
-// beside measures another server of the Cassandra API in the same run.
-func (c *cqlComparison) beside(theirs *cqlSide) {
+// against measures another server of the Cassandra API in the same run.
+func (c *cqlComparison) against(theirs *cqlSide) {
 	// Its compiler gets the time that it needs.
 	for range 5 {
 		theirs.readRate()

@@ -12,7 +12,7 @@ import (
 
 // A write of a table with materialized views leaves an outbox in the partition key that it
 // changes, in its effect: which rows may differ from their rows in the views, and where
-// those were. Whoever settles it reads the rows as they are then, changes the views, and
+// those were. The caller that settles it reads the rows as they are then, changes the views, and
 // removes what it has settled, so it does not matter which writes an entry stands for, and
 // settling again changes nothing.
 
@@ -200,7 +200,7 @@ func (e *evaluation) project(item string, before, after *row.Row, covered row.De
 }
 
 // clusteringAfter returns the values of the clustering columns of a row after a change,
-// which may have made it anew with values that compare as equal.
+// which may have made it again with values that compare as equal.
 func (e *evaluation) clusteringAfter(b *baseRow, after *row.Row) ([][]byte, error) {
 	again, err := e.Table.baseRow(b.routing, RowItems+string(b.key), after)
 	return again.clustering, err

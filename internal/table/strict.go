@@ -191,7 +191,7 @@ func walk(e cql.Expr, visit func(cql.Expr)) {
 	}
 }
 
-// refusedUpdate looks at the values, and at conditions beside static columns.
+// refusedUpdate looks at the values, and at conditions on other columns than static ones.
 func (s *Schema) refusedUpdate(e *cql.Update, inUse string) error {
 	var columns []string
 	for _, a := range e.Assignments {

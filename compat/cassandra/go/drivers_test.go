@@ -237,7 +237,7 @@ func call(t *testing.T, url, method string) []byte {
 }
 
 // restarting writes until the server has been killed and started again, which ../run.sh does
-// when all drivers wait for it: the session goes on, and no acknowledged row is lost.
+// when all drivers wait for it: the session continues, and no acknowledged row is lost.
 func restarting(t *testing.T, s session, keyspace, name string) {
 	turns := os.Getenv("DECAN_TURNS")
 	if turns == "" {

@@ -104,8 +104,8 @@ func (d *directRequest) get(name string) string {
 	return ""
 }
 
-// The values of tokens of one byte, as the words of their headers. An empty word is as
-// good as no token.
+// The values of tokens of one byte, as the words of their headers. An empty word
+// means no token.
 var (
 	consistencyBytes = []string{"Strong", "BoundedStaleness", "Session", "Eventual", "ConsistentPrefix"}
 	strategyBytes    = []string{1: "Eventual", "Session", "LatestCommitted", "GlobalStrong"}
@@ -120,7 +120,7 @@ var (
 // invalidByte is how a client says that a token of one byte has no value.
 const invalidByte = 0xFF
 
-// word returns the word of a token of one byte. A number without a word is its own word,
+// word returns the word of a token of one byte. A number that has no word is its own word,
 // which handlers refuse.
 func (d *directRequest) word(id rntbd.RequestID, words []string) string {
 	n, found := d.from.Int(id)

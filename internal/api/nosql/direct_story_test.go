@@ -127,8 +127,12 @@ func (d *direct) signed(f *rntbdtest.Frame) *rntbdtest.Frame {
 		id   rntbd.RequestID
 		word string
 	}{
-		{rntbd.RequestDatabaseName, "dbs"}, {rntbd.RequestCollectionName, "colls"}, {rntbd.RequestUserName, "users"}, {rntbd.RequestDocumentName, "docs"},
-		{rntbd.RequestStoredProcedureName, "sprocs"}, {rntbd.RequestPermissionName, "permissions"},
+		{rntbd.RequestDatabaseName, "dbs"},
+		{rntbd.RequestCollectionName, "colls"},
+		{rntbd.RequestUserName, "users"},
+		{rntbd.RequestDocumentName, "docs"},
+		{rntbd.RequestStoredProcedureName, "sprocs"},
+		{rntbd.RequestPermissionName, "permissions"},
 	} {
 		if token, ok := f.Token(uint16(part.id)); ok {
 			link += "/" + part.word + "/" + token.Value

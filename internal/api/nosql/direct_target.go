@@ -112,7 +112,7 @@ func (d *directRequest) byRID(n int) ([]string, error) {
 	}
 	raw := resource.RID(d.from.Text(rntbd.RequestResourceID))
 	if raw == "" {
-		// Its queries have the container only beside the partition.
+		// Its queries name the container only together with the partition.
 		text, _, found := strings.Cut(d.from.Text(rntbd.RequestPartitionKeyRangeID), ",")
 		if !found {
 			return nil, nil

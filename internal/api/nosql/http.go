@@ -220,7 +220,7 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	}
 	hw.WriteHeader(answer.status)
 	if len(answer.body) > 0 && r.method != http.MethodHead {
-		send(hw, r.base, answer.body)
+		send(r.base, hw, answer.body)
 	}
 }
 
@@ -250,7 +250,7 @@ const gatherMin, gatherMax = 3 << 10, 64 << 10
 
 // send writes a body. It ignores errors, which mean that the client has
 // disconnected.
-func send(hw http.ResponseWriter, ctx context.Context, body []byte) {
+func send(ctx context.Context, hw http.ResponseWriter, body []byte) {
 	if len(body) >= gatherMin && len(body) <= gatherMax {
 		if g, ok := ctx.Value(gathererKey{}).(Gatherer); ok {
 			g.Gather(func() {

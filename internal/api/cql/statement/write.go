@@ -28,7 +28,7 @@ type change struct {
 	*table.KeyChange
 	of    *Processor
 	table resource.RID
-	later bool // nobody waits for the materialized views
+	later bool // the answer does not wait for the materialized views
 }
 
 // Evaluate implements partition.Change. It takes the views as they are now, not as the

@@ -66,7 +66,7 @@ const (
 	headBytes = 1 << 20
 
 	// dropMax is the longest payload that is read and dropped so that its connection
-	// can go on.
+	// can continue.
 	dropMax = 16 << 20
 
 	// keptPayload is the maximum capacity of a payload's memory that is used again.

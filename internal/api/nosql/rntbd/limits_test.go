@@ -153,7 +153,7 @@ func TestUntrusted(t *testing.T) {
 }
 
 // TestPayloadLimits: a payload of the maximum size is served; a longer one is dropped,
-// its request refused, and the connection goes on.
+// its request refused, and the connection continues.
 func TestPayloadLimits(t *testing.T) {
 	w := newWorld(t, rntbd.Config{PayloadBytes: 100_000})
 	c := w.dial(t)
@@ -165,7 +165,7 @@ func TestPayloadLimits(t *testing.T) {
 }
 
 // TestMemory: a request for which there is no memory is dropped and refused, whether
-// its tokens or its payload are large, and the connection goes on. Small requests are
+// its tokens or its payload are large, and the connection continues. Small requests are
 // not counted.
 func TestMemory(t *testing.T) {
 	m := &memory{limit: 1}

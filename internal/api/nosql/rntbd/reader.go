@@ -1,6 +1,7 @@
 package rntbd
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -175,7 +176,7 @@ func (r *reader) need(n int) error {
 		got, err := r.wire.Read(r.buf[r.end:])
 		r.end += got
 		if err != nil && r.end-r.begin < n {
-			if err == io.EOF && (r.inside || r.end > r.begin) {
+			if errors.Is(err, io.EOF) && (r.inside || r.end > r.begin) {
 				err = io.ErrUnexpectedEOF
 			}
 			return err
@@ -184,7 +185,7 @@ func (r *reader) need(n int) error {
 	return nil
 }
 
-// makeRoom makes room behind the bytes in the buffer, which is full to its end.
+// makeRoom makes room after the bytes in the buffer, which is full to its end.
 func (r *reader) makeRoom() {
 	held := r.buf[r.begin:r.end]
 	switch {
@@ -314,7 +315,7 @@ func (r *reader) payload(into []byte, n int, allowed func(size int) bool) ([]byt
 		got, err := r.wire.Read(into[len(into):size])
 		into = into[:len(into)+got]
 		if err != nil && len(into) < n {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return into, true, err

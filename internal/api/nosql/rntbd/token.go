@@ -114,7 +114,7 @@ type Token struct {
 // tokenMin is the size of the smallest token: identifier, type and one byte.
 const tokenMin = 4
 
-// NextToken decodes the token at an offset of head, and returns the offset behind it.
+// NextToken decodes the token at an offset of head, and returns the offset after it.
 // The token shares the memory of head.
 func NextToken(head string, at int) (Token, int, error) {
 	rest := head[at:]

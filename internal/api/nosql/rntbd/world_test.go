@@ -30,7 +30,7 @@ type world struct {
 	registry *prometheus.Registry
 
 	blocked  chan struct{} // gets an element for each blocked request
-	block    chan struct{} // closed to let them go on
+	block    chan struct{} // closed to let them continue
 	canceled chan struct{} // gets an element for each blocked request whose context has ended
 }
 
