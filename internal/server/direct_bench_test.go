@@ -167,7 +167,7 @@ func readDirect(b *testing.B, s *Server, at directPlace, connections, open int) 
 // benchItem numbers the items of creates.
 var benchItem atomic.Int64
 
-// itemMark stands for the number of an item in prepared requests.
+// itemMark is the placeholder for the number of an item in prepared requests.
 const itemMark = "n00000000"
 
 // numbered appends a prepared request with another number in the place of itemMark.

@@ -13,7 +13,7 @@ import (
 // A write of a table with materialized views leaves an outbox in the partition key that it
 // changes, in its effect: which rows may differ from their rows in the views, and where
 // those were. The caller that settles it reads the rows as they are then, changes the views, and
-// removes what it has settled, so it does not matter which writes an entry stands for, and
+// removes what it has settled, so it does not matter which writes have left an entry, and
 // settling again changes nothing.
 
 // The items of an outbox follow the rows. Readers of rows skip them.

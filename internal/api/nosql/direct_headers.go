@@ -153,7 +153,7 @@ func (d *directRequest) reads() bool {
 	return d.from.Operation == rntbd.Read || d.from.Operation == rntbd.ReadFeed
 }
 
-// Two numbers stand for a page without a limit.
+// Two numbers mean a page without a limit.
 const (
 	pageWhole       = 1<<32 - 1
 	pageWholeDotNet = 1<<31 - 1

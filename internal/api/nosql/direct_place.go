@@ -8,7 +8,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// place is what the path of an address stands for:
+// place is a decoded path of an address:
 //
 //	/apps/decan/services/CONTAINER/partitions/ID/replicas/1p
 //

@@ -2,7 +2,7 @@
 // the Java and .NET SDKs use for most operations unless they are told otherwise.
 //
 // A [Server] accepts connections, and a [Handler] answers each [Request] with a
-// [Response]. Both are sets of tokens, numbered values that stand for headers, and a
+// [Response]. Both are sets of tokens, numbered values with the meaning of headers, and a
 // payload. request_tokens.go and response_tokens.go have the tables of the tokens,
 // token.go their encoding, context.go the exchange with which a connection begins,
 // reader.go and connection.go the way of requests, sending.go that of answers,

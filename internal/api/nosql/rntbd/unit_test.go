@@ -128,7 +128,7 @@ func TestResponseLimits(t *testing.T) {
 	}
 }
 
-// TestNames: names are those of the clients' tables, and numbers stand for others.
+// TestNames: known identifiers have the names of the clients' tables, others are numbers.
 func TestNames(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{RequestAIM.String(), "A_IM"},
