@@ -1,8 +1,9 @@
 // Runs every query of ../queries.json with the JavaScript SDK, in pages of three
 // sizes, and compares the rows with those that the server returns when it
 // merges. The list of exclusions names what this SDK cannot do, with the reason;
-// an excluded query that works fails here. Run by ../run.sh, after ../go/answers
-// has filled the containers.
+// an excluded query that works fails here, unless the exclusion says "sometimes":
+// then the order in which the partitions answer decides, and the query is not run.
+// Run by ../run.sh, after ../go/answers has filled the containers.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -67,7 +68,7 @@ describe(`answers to @azure/cosmos ${version} over ${new URL(endpoint).protocol}
       test(query.name, () => run(query, sizes));
       continue;
     }
-    test(`${query.name} (excluded: ${exclusion.reason})`, async () => {
+    test(`${query.name} (excluded: ${exclusion.reason})`, { skip: exclusion.sometimes }, async () => {
       const pages = exclusion.pages ?? sizes;
       await run(query, sizes.filter((size) => !pages.includes(size)));
       await assert.rejects(run(query, pages), undefined, "it works now: remove it from the exclusions of queries.json");
