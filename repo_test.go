@@ -48,19 +48,20 @@ internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query table throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/cql/frame:
-internal/api/cql: status auth audit row table table/cql api/cql/frame
+internal/api/transport:
+internal/api/cql: status auth audit row table table/cql api/transport api/cql/frame
 internal/batchlog: partitionkey resource status auth row partition engine
 internal/materialize: partitionkey resource status auth row table partition engine
 internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog materialize api/cql api/cql/frame
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
-internal/api/nosql/rntbd: audit
+internal/api/nosql/rntbd: audit api/transport
 internal/audit: auth status
 internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/binaryjson api/nosql/hybridrow api/nosql/rntbd
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
 internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
-internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement
+internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/transport api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement
 resolver: partitionkey
 resolver/azcosmos: value partitionkey resolver query/sql
 .: server
@@ -87,7 +88,7 @@ var libraries = map[string][]string{
 	"modernc.org/quickjs":                   {"internal/script"},
 	"github.com/klauspost/compress":         {"internal/api/cql/frame"},
 	"github.com/pierrec/lz4/v4":             {"internal/api/cql/frame"},
-	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/cql", "internal/api/nosql", "internal/api/nosql/rntbd", "internal/api/admin", "internal/server"},
+	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/transport", "internal/api/cql", "internal/api/nosql", "internal/api/nosql/rntbd", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":     nil,
 	"github.com/google/go-cmp":              nil,

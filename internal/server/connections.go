@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/decandb/decan/internal/api/nosql"
+	"github.com/decandb/decan/internal/api/transport"
 )
 
 // connections limits the number of connections of one port or more, in total and per
@@ -57,7 +58,7 @@ func (s *connections) atMost(bound time.Duration) time.Duration {
 // admit counts an accepted connection, and closes a quiet one if there are too
 // many. It returns nil if none is quiet: then it closes conn.
 func (s *connections) admit(conn net.Conn) *connection {
-	c := &connection{Conn: conn, all: s, address: addressOf(conn)}
+	c := &connection{Conn: conn, all: s, address: transport.Network(transport.Remote(conn).Addr())}
 	c.since.Store(s.now())
 	for {
 		victim, reason := s.enter(c)
@@ -161,28 +162,6 @@ func (s *connections) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)
-}
-
-// ipv6Bits is the prefix length of an IPv6 network that one customer has.
-const ipv6Bits = 64
-
-// addressOf returns the address for which a connection counts: that of the
-// client, or for IPv6 its network of 64 bits.
-func addressOf(conn net.Conn) netip.Prefix {
-	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := addr.BitLen()
-	if addr.Is6() && !addr.IsLoopback() {
-		bits = ipv6Bits
-	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return prefix
 }
 
 // connectionMetrics counts the connections of all ports.

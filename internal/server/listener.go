@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/api/nosql"
+	"github.com/decandb/decan/internal/api/transport"
 )
 
 const (
@@ -20,9 +21,6 @@ const (
 	// handshakeTimeout bounds the TLS handshake in the same way.
 	handshakeTimeout = 10 * time.Second
 )
-
-// recordTypeHandshake is the first byte of every TLS connection.
-const recordTypeHandshake = 0x16
 
 // mixedListener accepts TLS and plain connections on one port: it examines the
 // first byte of each. Each connection waits for that byte and makes the TLS
@@ -124,7 +122,7 @@ func (l *mixedListener) speak(c *connection) (net.Conn, error) {
 		return nil, err
 	}
 	plain := &peekedConn{connection: c, reader: reader}
-	if first[0] != recordTypeHandshake {
+	if first[0] != transport.RecordTypeHandshake {
 		spoken := net.Conn(plain)
 		if first[0] == preface[0] {
 			if first, err = reader.Peek(prefaceMark); err != nil {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/api/transport"
 	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
 )
@@ -23,12 +22,10 @@ import (
 // another one is sending: that one sends it too.
 type connection struct {
 	server *Server
-	conn   net.Conn // as accepted
-	wire   *wire    // with TLS, if the client uses it
+	conn   net.Conn        // as accepted
+	wire   *transport.Wire // with TLS, if the client uses it
 	reader *frame.Reader
 	slots  chan struct{} // one element for each request whose answer is not sent
-
-	network netip.Prefix // for which the connection counts
 
 	ctx    context.Context // of the requests; ends with the connection
 	cancel context.CancelFunc
@@ -70,28 +67,19 @@ const (
 
 	// requestBytes is the approximate memory of a request in addition to its body.
 	requestBytes = 1 << 10
-
-	// lingerTime and lingerBytes bound what is read and dropped after the last answer.
-	// Without that, the system may discard an answer that the client has not read.
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 1 << 20
-
-	// recordTypeHandshake is the first byte of every TLS connection.
-	recordTypeHandshake = 0x16
 )
 
-func newConnection(s *Server, conn net.Conn) *connection {
+func newConnection(ctx context.Context, s *Server, conn net.Conn) *connection {
 	c := &connection{server: s, conn: conn, slots: make(chan struct{}, s.config.Streams)}
-	c.network = networkOf(c.remote().Addr())
 	c.idle.L = &c.mu
-	c.ctx, c.cancel = context.WithCancel(s.base)
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.since.Store(time.Now().UnixNano())
 	return c
 }
 
-// idleSince returns when the connection became idle, and whether it is. Connections
+// IdleSince returns when the connection became idle, and whether it is. Connections
 // that have not signed in count as idle for a long time.
-func (c *connection) idleSince() (int64, bool) {
+func (c *connection) IdleSince() (int64, bool) {
 	since := c.since.Load()
 	if !c.signedIn.Load() {
 		return since - int64(24*time.Hour), true
@@ -99,14 +87,15 @@ func (c *connection) idleSince() (int64, bool) {
 	return since, len(c.slots) == 0
 }
 
-// stop ends reading. The requests that were read are answered.
-func (c *connection) stop() {
+// Stop ends reading. The requests that were read are answered.
+func (c *connection) Stop() {
 	c.stopping.Store(true)
 	_ = c.conn.SetReadDeadline(time.Now()) // The connection ends otherwise.
 }
 
-// serve serves the connection until its end.
-func (c *connection) serve() {
+// Serve serves the connection until its end.
+func (c *connection) Serve() {
+	defer c.server.forget(c)
 	defer c.conn.Close()
 	defer c.cancel()
 	if err := c.speak(); err != nil {
@@ -119,25 +108,24 @@ func (c *connection) serve() {
 	}
 	c.running.Wait()
 	c.drain()
-	c.linger()
+	transport.Linger(c.conn, c.wire.Conn)
 }
 
 // speak finds out whether the client uses TLS.
 func (c *connection) speak() error {
 	config := &c.server.config
-	if err := c.conn.SetReadDeadline(within(config.LoginTimeout)); err != nil {
+	if err := c.conn.SetReadDeadline(transport.Within(config.LoginTimeout)); err != nil {
 		return err
 	}
 	if c.stopping.Load() {
-		return net.ErrClosed // stop may have set its deadline before.
+		return net.ErrClosed // Stop may have set its deadline before.
 	}
-	var first [1]byte
-	if _, err := io.ReadFull(c.conn, first[:]); err != nil {
+	first, begun, err := transport.Peek(c.conn, 1)
+	if err != nil {
 		return err
 	}
-	begun := net.Conn(&begunConn{Conn: c.conn, first: first[:]})
 	switch {
-	case first[0] == recordTypeHandshake && config.TLS != nil:
+	case first[0] == transport.RecordTypeHandshake && config.TLS != nil:
 		secure := tls.Server(begun, config.TLS)
 		if err := secure.HandshakeContext(c.ctx); err != nil {
 			return err
@@ -147,87 +135,19 @@ func (c *connection) speak() error {
 		config.Watch.Refused(audit.ReasonPlain, c.conn.RemoteAddr().String())
 		return errors.New("the client does not use TLS")
 	}
-	c.wire = &wire{Conn: begun, pieceTime: config.ReadTimeout, writeTime: config.WriteTimeout}
+	c.wire = &transport.Wire{Conn: begun, ReadTime: config.ReadTimeout, WriteTime: config.WriteTimeout, Stopping: c.stopping.Load}
 	c.reader = frame.NewReader(c.wire, min(loginBytes, config.FrameBytes))
 	c.writer = frame.NewWriter(c.wire)
 	return nil
-}
-
-// begunConn is a connection whose first byte was read.
-type begunConn struct {
-	net.Conn
-	first []byte
-}
-
-// Read returns the first byte, then those of the connection.
-func (c *begunConn) Read(p []byte) (int, error) {
-	if len(c.first) > 0 {
-		n := copy(p, c.first)
-		c.first = c.first[n:]
-		return n, nil
-	}
-	return c.Conn.Read(p)
-}
-
-// within returns the deadline of a step that may take d; none if d is negative.
-func within(d time.Duration) time.Time {
-	if d < 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
-}
-
-// pieceBytes is how much of a request must arrive, and of an answer must be taken,
-// within the client's time.
-const pieceBytes = 64 << 10
-
-// wire sets deadlines for each piece of a request or an answer.
-type wire struct {
-	net.Conn
-	pieceTime, writeTime time.Duration
-	read                 int64 // bytes; owned by the reading goroutine
-	goal                 int64 // read must reach it before the deadline; 0 for none
-}
-
-// expect sets the deadline for the next piece.
-func (w *wire) expect() {
-	w.goal = w.read + pieceBytes
-	_ = w.SetReadDeadline(within(w.pieceTime)) // The next read returns the error.
-}
-
-// Read reads from the client. It renews the deadline after each piece.
-func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
-	w.read += int64(n)
-	if w.goal > 0 && w.read >= w.goal {
-		w.expect()
-	}
-	return n, err
-}
-
-// Write sends p, at once if it is one piece.
-func (w *wire) Write(p []byte) (int, error) {
-	sent := 0
-	for {
-		if err := w.SetWriteDeadline(within(w.writeTime)); err != nil {
-			return sent, err
-		}
-		n, err := w.Conn.Write(p[sent:min(len(p), sent+pieceBytes)])
-		sent += n
-		if err != nil || sent == len(p) {
-			return sent, err
-		}
-	}
 }
 
 // wait returns when a request begins. Before the client has signed in, the deadline of
 // speak stays in force.
 func (c *connection) wait() error {
 	for !c.reader.Ready() {
-		c.wire.goal = 0
 		c.since.Store(time.Now().UnixNano())
 		if c.session != nil {
-			if err := c.wire.SetReadDeadline(within(c.server.config.IdleTimeout)); err != nil {
+			if err := c.wire.Await(c.server.config.IdleTimeout); err != nil {
 				return err
 			}
 		}
@@ -247,7 +167,7 @@ func (c *connection) wait() error {
 		return net.ErrClosed
 	}
 	if c.session != nil {
-		c.wire.expect()
+		return c.wire.Expect()
 	}
 	return nil
 }
@@ -314,7 +234,7 @@ func (c *connection) reserve(r *request) (bool, error) {
 		case <-c.ctx.Done():
 			return false, c.ctx.Err()
 		}
-		defer c.wire.expect() // The client had no reason to wait with the rest.
+		defer c.expect()
 	}
 	if c.server.inflight.try(r.bytes) {
 		return true, nil
@@ -327,8 +247,14 @@ func (c *connection) reserve(r *request) (bool, error) {
 		<-c.slots
 		return false, err
 	}
-	c.wire.expect()
+	c.expect()
 	return true, nil
+}
+
+// expect gives the client its time again: while the server did not read, it had no
+// reason to wait with the rest.
+func (c *connection) expect() {
+	_ = c.wire.Expect() // The next read returns the error.
 }
 
 // check returns what is wrong with a header, and in which version and on which stream
@@ -361,36 +287,4 @@ func (c *connection) end(stream int16, err error) bool {
 		c.send(&frame.Frame{Version: c.version, Stream: stream, Message: fault}, debt{})
 	}
 	return false
-}
-
-// linger gives the client time to read the last answer.
-func (c *connection) linger() {
-	if secure, ok := c.wire.Conn.(*tls.Conn); ok {
-		_ = secure.CloseWrite() // The connection ends in any case.
-	}
-	half, ok := c.conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil || c.conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
-		return
-	}
-	_, _ = io.CopyN(io.Discard, c.conn, lingerBytes) // The connection ends in any case.
-}
-
-// networkOf returns for which of its networks a client counts: its address, or for IPv6
-// the 64 bits of a network, of which one client may have every address.
-func networkOf(of netip.Addr) netip.Prefix {
-	bits := of.BitLen()
-	if of.Is6() && !of.IsLoopback() {
-		bits = 64
-	}
-	network, _ := of.WithZone("").Prefix(bits) // It is zero for no address.
-	return network
-}
-
-// remote returns the address of the client.
-func (c *connection) remote() netip.AddrPort {
-	if tcp, ok := c.conn.RemoteAddr().(*net.TCPAddr); ok {
-		at := tcp.AddrPort()
-		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	}
-	return netip.AddrPort{}
 }

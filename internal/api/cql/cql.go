@@ -1,6 +1,6 @@
 // Package cql is the door of the Cassandra API: it speaks CQL's native protocol.
 //
-// [Server] accepts connections, plain and with TLS on the same port, authenticates
+// [Server] serves connections, plain and with TLS on the same port, authenticates
 // them with account keys, runs their requests at the same time up to its limits, and
 // pushes events. It knows connections, prepared statements and frames; a [Processor]
 // runs the statements. connection.go reads requests, sending.go writes answers,
@@ -22,7 +22,6 @@ package cql
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -33,6 +32,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/api/transport"
 	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
 )
@@ -153,24 +153,18 @@ func (r Release) versions() []string {
 	return names
 }
 
-// Server serves connections of clients. It is safe for concurrent use.
+// Server serves connections of clients. It is safe for concurrent use. Close waits for
+// running statements.
 type Server struct {
+	*transport.Server
+
 	config   Config
 	inflight *budget
 	prepared *prepared
 	metrics  *metrics
 
-	base   context.Context // of all requests
-	cancel context.CancelFunc
-
-	running sync.WaitGroup // accept loops and connections
-
 	mu sync.Mutex
 
-	closed    bool                         // guarded by mu
-	listeners map[net.Listener]struct{}    // guarded by mu
-	open      map[*connection]struct{}     // guarded by mu
-	counts    map[netip.Prefix]int         // guarded by mu: of open by address
 	listening map[*connection]registration // guarded by mu: connections that get events
 }
 
@@ -181,158 +175,18 @@ func New(config Config) *Server {
 		config:    config,
 		inflight:  newBudget(config.InflightBytes),
 		prepared:  newPrepared(config.Prepared, config.PreparedBytes),
-		listeners: map[net.Listener]struct{}{},
-		open:      map[*connection]struct{}{},
-		counts:    map[netip.Prefix]int{},
 		listening: map[*connection]registration{},
 	}
+	s.Server = transport.New(transport.Config{
+		Open:        func(ctx context.Context, conn net.Conn) transport.Connection { return newConnection(ctx, s, conn) },
+		Logger:      config.Logger.With("port", "cql"),
+		Prefix:      "decan_cql",
+		Clients:     "of CQL clients",
+		Connections: config.Connections,
+		PerAddress:  config.PerAddress,
+	})
 	s.metrics = newMetrics(s, config.Registerer)
-	s.base, s.cancel = context.WithCancel(context.Background())
 	return s
-}
-
-// Serve accepts connections on a listener, which it owns from now on, until Close. It
-// returns net.ErrClosed after Close, and may be called for several listeners.
-func (s *Server) Serve(listener net.Listener) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return errors.Join(net.ErrClosed, listener.Close())
-	}
-	s.listeners[listener] = struct{}{}
-	s.running.Add(1)
-	s.mu.Unlock()
-	defer s.running.Done()
-
-	backoff := acceptPause
-	for {
-		conn, err := listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return net.ErrClosed
-		case err != nil: // A lack of descriptors is temporary.
-			select {
-			case <-s.base.Done():
-				return net.ErrClosed
-			case <-time.After(backoff):
-				backoff = min(2*backoff, time.Second)
-			}
-			continue
-		}
-		backoff = acceptPause
-		if c := s.admit(conn); c != nil {
-			go func() {
-				defer s.running.Done()
-				c.serve()
-				s.leave(c)
-			}()
-		}
-	}
-}
-
-// acceptPause is the first pause after an error of Accept.
-const acceptPause = 5 * time.Millisecond
-
-// admit counts a connection. At a limit it closes the connection that has been idle
-// for longest, one that has not signed in first; if none is idle, it refuses conn and
-// returns nil. At the limit of an address, these are connections of that address.
-func (s *Server) admit(conn net.Conn) *connection {
-	c := newConnection(s, conn)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = conn.Close() // The client notices.
-		return nil
-	}
-	tooMany := len(s.open) >= s.config.Connections
-	ofAddress := s.config.PerAddress > 0 && s.counts[c.network] >= s.config.PerAddress && !c.network.Addr().IsLoopback()
-	if tooMany || ofAddress {
-		victim := s.idlestLocked(func(other *connection) bool { return !ofAddress || other.network == c.network })
-		if victim == nil {
-			s.metrics.refused.Inc()
-			s.config.Logger.Debug("refused a connection of CQL: all are busy", "remote", conn.RemoteAddr().String())
-			_ = conn.Close() // The client notices.
-			return nil
-		}
-		s.metrics.displaced.Inc()
-		s.removeLocked(victim)
-		_ = victim.conn.Close() // Its goroutine notices.
-	}
-	s.open[c] = struct{}{}
-	s.counts[c.network]++
-	s.running.Add(1)
-	return c
-}
-
-// idlestLocked returns the connection of some that has been idle for longest, or nil.
-func (s *Server) idlestLocked(of func(*connection) bool) *connection {
-	var best *connection
-	var bestSince int64
-	for c := range s.open {
-		since, idle := c.idleSince()
-		if idle && (best == nil || since < bestSince) && of(c) {
-			best, bestSince = c, since
-		}
-	}
-	return best
-}
-
-func (s *Server) removeLocked(c *connection) {
-	if _, open := s.open[c]; !open {
-		return
-	}
-	delete(s.open, c)
-	if s.counts[c.network]--; s.counts[c.network] == 0 {
-		delete(s.counts, c.network)
-	}
-	delete(s.listening, c)
-}
-
-func (s *Server) leave(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.removeLocked(c)
-}
-
-// Connections returns the number of open connections.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}
-
-// Close stops accepting and reading, waits until running requests are answered or ctx
-// has ended, and closes all connections.
-func (s *Server) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	for l := range s.listeners {
-		_ = l.Close() // Its accept loop ends.
-	}
-	for c := range s.open {
-		c.stop()
-	}
-	s.mu.Unlock()
-
-	ended := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(ended)
-	}()
-	var err error
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		err = ctx.Err()
-		s.mu.Lock()
-		for c := range s.open {
-			_ = c.conn.Close() // Its goroutine ends.
-		}
-		s.mu.Unlock()
-	}
-	s.cancel()
-	<-ended
-	return err
 }
 
 // registration says which events a connection gets.
@@ -373,13 +227,17 @@ func (s *Server) push(event *frame.Event) {
 func (s *Server) register(c *connection, events []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, open := s.open[c]; !open {
-		return
-	}
 	wants := s.listening[c]
 	for _, event := range events {
 		wants.schema = wants.schema || event == frame.SchemaChanges
 		wants.nodes = wants.nodes || event != frame.SchemaChanges
 	}
 	s.listening[c] = wants
+}
+
+// forget ends the registration of a connection, which registers no more.
+func (s *Server) forget(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listening, c)
 }

@@ -3,9 +3,7 @@ package cql
 import (
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/api/transport"
 )
 
 // TestStreams: as many requests at the same time as allowed. One more waits, or is
@@ -124,7 +123,7 @@ func TestTimeouts(t *testing.T) {
 	begun.startup()
 	begun.ended()
 	secure := newWorld(t, Config{LoginTimeout: short, TLS: certificate(t)}).dial(t, frame.V4)
-	if _, err := secure.conn.Write([]byte{recordTypeHandshake, 3, 1}); err != nil {
+	if _, err := secure.conn.Write([]byte{transport.RecordTypeHandshake, 3, 1}); err != nil {
 		t.Fatal(err)
 	}
 	secure.ended()
@@ -198,86 +197,27 @@ func TestConnections(t *testing.T) {
 	three.receive()
 }
 
-// farConn is a connection from an address.
-type farConn struct {
-	net.Conn
-	from string
-}
-
-func (c farConn) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(c.from), 7))
-}
-
-// TestPerAddress: at the limit of an address, its idle connections make room, and those
-// of others stay. Loopback addresses have no limit, and a network of IPv6 is one address.
-func TestPerAddress(t *testing.T) {
-	s := New(Config{PerAddress: 2})
-	defer s.cancel()
-	admit := func(from string) *connection {
-		near, far := net.Pipe()
-		t.Cleanup(func() { near.Close(); far.Close() })
-		return s.admit(farConn{near, from})
-	}
-	for range 3 {
-		if admit("127.0.0.1") == nil || admit("::1") == nil {
-			t.Fatal("a loopback address is limited")
-		}
-	}
-	other, first := admit("192.0.2.2"), admit("192.0.2.1")
-	first.signedIn.Store(true)
-	first.slots <- struct{}{} // It is busy.
-	second := admit("::ffff:192.0.2.1")
-	if third := admit("192.0.2.1"); third == nil || s.has(second) || !s.has(first) || !s.has(other) {
-		t.Error("the idle connection of the address has not made room")
-	} else {
-		third.signedIn.Store(true)
-		third.slots <- struct{}{}
-	}
-	if admit("192.0.2.1") != nil {
-		t.Error("a third busy connection is admitted")
-	}
-	one := admit("2001:db8::1")
-	if admit("2001:db8::2") == nil || admit("2001:db8::3") == nil || s.has(one) {
-		t.Error("addresses of one network count on their own")
-	}
-	s.mu.Lock()
-	for c := range s.open {
-		s.removeLocked(c)
-	}
-	if len(s.counts) != 0 {
-		t.Errorf("counts remain: %v", s.counts)
-	}
-	s.mu.Unlock()
-}
-
-func (s *Server) has(c *connection) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, open := s.open[c]
-	return open
-}
-
-// TestIdlest: the connection that makes room is one that has not signed in, then the one
-// that is idle for longest.
-func TestIdlest(t *testing.T) {
+// TestIdle: a connection that has not signed in may make room before every other one,
+// one with a running statement never does.
+func TestIdle(t *testing.T) {
 	s := New(Config{})
-	var all []*connection
-	for i, c := range []struct{ signedIn, busy bool }{{true, true}, {true, false}, {true, false}, {false, false}} {
-		connection := newConnection(s, &net.TCPConn{})
-		connection.since.Store(int64(i))
-		connection.signedIn.Store(c.signedIn)
-		if c.busy {
-			connection.slots <- struct{}{}
+	open := func(since int64, signedIn, busy bool) (int64, bool) {
+		c := newConnection(t.Context(), s, &net.TCPConn{})
+		c.since.Store(since)
+		c.signedIn.Store(signedIn)
+		if busy {
+			c.slots <- struct{}{}
 		}
-		s.open[connection] = struct{}{}
-		all = append(all, connection)
+		return c.IdleSince()
 	}
-	for _, want := range []*connection{all[3], all[1], all[2], nil} {
-		got := s.idlestLocked(func(*connection) bool { return true })
-		if got != want {
-			t.Fatalf("connection %d, want %d", slices.Index(all, got), slices.Index(all, want))
-		}
-		delete(s.open, got)
+	early, idle := open(1, true, false)
+	late, alsoIdle := open(2, true, false)
+	stranger, silent := open(3, false, false)
+	if !idle || !alsoIdle || !silent || stranger >= early || early >= late {
+		t.Errorf("a stranger since %d %t, others since %d %t and %d %t", stranger, silent, early, idle, late, alsoIdle)
+	}
+	if _, idle := open(1, true, true); idle {
+		t.Error("a busy connection is idle")
 	}
 }
 

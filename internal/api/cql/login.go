@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
+	"github.com/decandb/decan/internal/api/transport"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/status"
 )
@@ -136,7 +137,7 @@ func (c *connection) authenticate(stream int16, m frame.AuthResponse) bool {
 		return false
 	}
 	c.token, c.verifier = bytes.Clone(m.Token), verifier
-	c.session = &Session{Caller: caller, User: user, Remote: c.remote(), Version: c.version}
+	c.session = &Session{Caller: caller, User: user, Remote: transport.Remote(c.conn), Version: c.version}
 	c.reader.SetLimit(config.FrameBytes)
 	c.spoken.Store(uint32(c.version))
 	c.signedIn.Store(true)

@@ -8,10 +8,8 @@ import (
 
 // metrics counts what the door does.
 type metrics struct {
-	requests  *prometheus.CounterVec // by opcode
-	errors    *prometheus.CounterVec // by the name of their code
-	refused   prometheus.Counter
-	displaced prometheus.Counter
+	requests *prometheus.CounterVec // by opcode
+	errors   *prometheus.CounterVec // by the name of their code
 }
 
 // newMetrics registers the metrics of a server, unless registry is nil.
@@ -25,14 +23,6 @@ func newMetrics(s *Server, registry prometheus.Registerer) *metrics {
 			Name: "decan_cql_errors_total",
 			Help: "Errors sent to CQL clients, by kind.",
 		}, []string{"error"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "decan_cql_connections_refused_total",
-			Help: "Connections of CQL clients closed when they came, since there were too many and all were busy.",
-		}),
-		displaced: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "decan_cql_connections_displaced_total",
-			Help: "Idle connections of CQL clients closed to make room for others.",
-		}),
 	}
 	if registry == nil {
 		return m
@@ -40,9 +30,9 @@ func newMetrics(s *Server, registry prometheus.Registerer) *metrics {
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
+	s.Register(registry)
 	registry.MustRegister(
-		m.requests, m.errors, m.refused, m.displaced,
-		gauge("decan_cql_connections_open", "Open connections of CQL clients.", func() float64 { return float64(s.Connections()) }),
+		m.requests, m.errors,
 		gauge("decan_cql_inflight_bytes", "Bytes of the requests and answers of CQL clients in memory.", func() float64 { return float64(s.inflight.taken()) }),
 		gauge("decan_cql_prepared_statements", "Prepared statements of CQL clients.", func() float64 { return float64(s.prepared.count()) }),
 	)

@@ -6,15 +6,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/api/transport"
 	"github.com/decandb/decan/internal/audit"
 )
 
@@ -28,14 +27,13 @@ type connection struct {
 	reader reader
 	client Client
 
-	network netip.Prefix // for which the connection counts
-
 	ctx    context.Context // of the requests; ends with the connection
 	cancel context.CancelFunc
 
-	stopping atomic.Bool  // nothing more is read
-	greeted  atomic.Bool  // the context was answered
-	since    atomic.Int64 // when the connection became idle, by Server.now
+	running  sync.WaitGroup // requests
+	stopping atomic.Bool    // nothing more is read
+	greeted  atomic.Bool    // the context was answered
+	since    atomic.Int64   // when the connection became idle, by Server.now
 
 	mu sync.Mutex
 
@@ -71,29 +69,19 @@ const (
 
 	// keptPayload is the maximum capacity of a payload's memory that is used again.
 	keptPayload = 16 << 10
-
-	// lingerTime and lingerBytes bound what is read and dropped after the last answer.
-	// Without that, the system may discard an answer that the client has not read.
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 1 << 20
 )
 
-func newConnection(s *Server, conn net.Conn) *connection {
-	c := &connection{server: s, conn: conn}
-	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		at := tcp.AddrPort()
-		c.client.Remote = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	}
-	c.network = networkOf(c.client.Remote.Addr())
+func newConnection(ctx context.Context, s *Server, conn net.Conn) *connection {
+	c := &connection{server: s, conn: conn, client: Client{Remote: transport.Remote(conn)}}
 	c.changed.L = &c.mu
-	c.ctx, c.cancel = context.WithCancel(s.base)
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.since.Store(s.now())
 	return c
 }
 
-// idleSince returns when the connection became idle, and whether it is. Connections
+// IdleSince returns when the connection became idle, and whether it is. Connections
 // that have not sent their context count as idle for a long time.
-func (c *connection) idleSince() (int64, bool) {
+func (c *connection) IdleSince() (int64, bool) {
 	if !c.greeted.Load() {
 		return c.since.Load() - int64(24*time.Hour), true
 	}
@@ -102,14 +90,14 @@ func (c *connection) idleSince() (int64, bool) {
 	return c.since.Load(), c.open == 0
 }
 
-// stop ends reading. The requests that were read are answered.
-func (c *connection) stop() {
+// Stop ends reading. The requests that were read are answered.
+func (c *connection) Stop() {
 	c.stopping.Store(true)
 	_ = c.conn.SetReadDeadline(time.Now()) // The connection ends otherwise.
 }
 
-// serve serves the connection until its end.
-func (c *connection) serve() {
+// Serve serves the connection until its end.
+func (c *connection) Serve() {
 	defer c.conn.Close()
 	defer c.cancel()
 	err := c.begin()
@@ -122,8 +110,9 @@ func (c *connection) serve() {
 	}
 	c.drain()
 	if c.wire != nil {
-		c.linger()
+		transport.Linger(c.conn, c.wire.Conn)
 	}
+	c.running.Wait()
 }
 
 // writing returns why the client cannot be written to, or nil if it can.
@@ -139,17 +128,18 @@ var errPlain = errors.New("the client does not use TLS")
 // begin makes the handshake and answers the context.
 func (c *connection) begin() error {
 	config := &c.server.config
-	if err := c.conn.SetReadDeadline(within(config.LoginTimeout)); err != nil {
+	if err := c.conn.SetReadDeadline(transport.Within(config.LoginTimeout)); err != nil {
 		return err
 	}
 	if c.stopping.Load() {
-		return net.ErrClosed // stop may have set its deadline before.
+		return net.ErrClosed // Stop may have set its deadline before.
 	}
 	spoken, records, err := c.handshake()
 	if err != nil {
 		return err
 	}
-	c.wire = &wire{Conn: spoken, pieceTime: config.ReadTimeout, writeTime: config.WriteTimeout, stopping: c.stopping.Load, records: records, goal: 1 << 62}
+	c.wire = &wire{Wire: transport.Wire{Conn: spoken, ReadTime: config.ReadTimeout, WriteTime: config.WriteTimeout, Stopping: c.stopping.Load}, records: records}
+	c.wire.Keep()
 	c.reader.wire = c.wire
 	n, err := c.reader.length(helloBytes)
 	if err != nil {
@@ -175,23 +165,19 @@ func (c *connection) begin() error {
 	return c.reader.done()
 }
 
-// The first bytes of a TLS connection: a record of a handshake, and the high byte of
-// the version. In a first frame, the third byte is 0, since it is not as long.
-const (
-	recordTypeHandshake = 0x16
-	recordVersion       = 0x03
-)
+// recordVersion is the second byte of every TLS connection, the high byte of a version.
+// If a first frame begins with the same two bytes, the third is 0, since it is not as long.
+const recordVersion = 0x03
 
 // handshake makes the TLS handshake, unless the client does without TLS and may. records
 // is the connection below TLS, or nil.
 func (c *connection) handshake() (spoken net.Conn, records *heldConn, err error) {
 	config := &c.server.config
-	first := make([]byte, 3)
-	if _, err := io.ReadFull(c.conn, first); err != nil {
+	first, begun, err := transport.Peek(c.conn, 3)
+	if err != nil {
 		return nil, nil, err
 	}
-	begun := &begunConn{Conn: c.conn, first: first}
-	switch secure := first[0] == recordTypeHandshake && first[1] == recordVersion && first[2] != 0; {
+	switch secure := first[0] == transport.RecordTypeHandshake && first[1] == recordVersion && first[2] != 0; {
 	case secure && config.TLS != nil:
 		records := &heldConn{Conn: begun}
 		conn := tls.Server(records, config.TLS)
@@ -212,22 +198,6 @@ type handshakeError struct{ error }
 
 // Unwrap returns the cause.
 func (e *handshakeError) Unwrap() error { return e.error }
-
-// begunConn is a connection whose first bytes were read.
-type begunConn struct {
-	net.Conn
-	first []byte
-}
-
-// Read returns the first bytes, then those of the connection.
-func (c *begunConn) Read(p []byte) (int, error) {
-	if len(c.first) > 0 {
-		n := copy(p, c.first)
-		c.first = c.first[n:]
-		return n, nil
-	}
-	return c.Conn.Read(p)
-}
 
 // exchanges keeps exchanges for later requests.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -251,9 +221,9 @@ func (c *connection) read() error {
 		return err
 	}
 	c.server.metrics.requests.Inc()
-	c.server.running.Add(1)
+	c.running.Add(1)
 	go func() {
-		defer c.server.running.Done()
+		defer c.running.Done()
 		x.serve()
 	}()
 	return nil
@@ -274,8 +244,8 @@ func (c *connection) admit() error {
 	}
 	c.open++
 	c.server.metrics.open.Add(1)
-	if waited && c.wire.goal > 0 {
-		return c.wire.expect() // The client had no reason to wait with the rest.
+	if waited && c.wire.Expecting() {
+		return c.wire.Expect() // The client had no reason to wait with the rest.
 	}
 	return nil
 }
@@ -382,27 +352,4 @@ func (x *exchange) answer(c *connection) {
 		}
 	}()
 	c.server.config.Handler.Serve(c.ctx, &x.request, &x.response)
-}
-
-// linger gives the client time to read the last answer.
-func (c *connection) linger() {
-	if secure, ok := c.wire.Conn.(*tls.Conn); ok {
-		_ = secure.CloseWrite() // The connection ends in any case.
-	}
-	half, ok := c.conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil || c.conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
-		return
-	}
-	_, _ = io.CopyN(io.Discard, c.conn, lingerBytes) // The connection ends in any case.
-}
-
-// networkOf returns for which of its networks a client counts: its address, or for IPv6
-// the 64 bits of a network, of which one client may have every address.
-func networkOf(of netip.Addr) netip.Prefix {
-	bits := of.BitLen()
-	if of.Is6() && !of.IsLoopback() {
-		bits = 64
-	}
-	network, _ := of.WithZone("").Prefix(bits) // It is zero for no address.
-	return network
 }

@@ -3,147 +3,7 @@ package rntbd
 import (
 	"errors"
 	"io"
-	"net"
-	"sync"
-	"time"
 )
-
-// within returns the deadline of a step that may take d; none if d is negative.
-func within(d time.Duration) time.Time {
-	if d < 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
-}
-
-// pieceBytes is how much of a request must arrive, and of an answer must be taken,
-// within the client's time.
-const pieceBytes = 64 << 10
-
-// wire sets deadlines for each piece of a request or an answer.
-type wire struct {
-	net.Conn
-	pieceTime, writeTime time.Duration
-	stopping             func() bool // nothing more is read
-	records              *heldConn   // below TLS; nil without
-
-	// Owned by the reading goroutine.
-	read int64 // bytes
-	goal int64 // read must reach it before the deadline; 0 for none
-}
-
-// expect sets the deadline for the next piece.
-func (w *wire) expect() error {
-	w.goal = w.read + pieceBytes
-	return w.deadline(within(w.pieceTime))
-}
-
-// patient removes the deadline.
-func (w *wire) patient() error {
-	w.goal = 0
-	return w.deadline(time.Time{})
-}
-
-func (w *wire) deadline(t time.Time) error {
-	if err := w.SetReadDeadline(t); err != nil {
-		return err
-	}
-	if w.stopping() { // It may have set its deadline before.
-		return w.SetReadDeadline(time.Now())
-	}
-	return nil
-}
-
-// Read reads from the client. It renews the deadline after each piece.
-func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
-	w.read += int64(n)
-	if w.goal > 0 && w.read >= w.goal && err == nil {
-		err = w.expect()
-	}
-	return n, err
-}
-
-// Write sends p, at once if it is one piece.
-func (w *wire) Write(p []byte) (int, error) {
-	sent := 0
-	for {
-		if err := w.SetWriteDeadline(within(w.writeTime)); err != nil {
-			return sent, err
-		}
-		n, err := w.Conn.Write(p[sent:min(len(p), sent+pieceBytes)])
-		sent += n
-		if err != nil || sent == len(p) {
-			return sent, err
-		}
-	}
-}
-
-// hold keeps what is written until release, or until it is a piece.
-func (w *wire) hold() {
-	if w.records != nil {
-		w.records.hold()
-	}
-}
-
-// release sends what was held.
-func (w *wire) release() error {
-	if w.records == nil {
-		return nil
-	}
-	if err := w.SetWriteDeadline(within(w.writeTime)); err != nil {
-		return err
-	}
-	return w.records.release()
-}
-
-// heldConn can hold what is written to it. TLS writes each record on its own.
-type heldConn struct {
-	net.Conn
-
-	mu      sync.Mutex
-	holding bool   // guarded by mu
-	held    []byte // guarded by mu
-}
-
-func (c *heldConn) hold() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.holding = true
-}
-
-func (c *heldConn) release() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.holding = false
-	return c.sendLocked()
-}
-
-func (c *heldConn) sendLocked() error {
-	if len(c.held) == 0 {
-		return nil
-	}
-	_, err := c.Conn.Write(c.held)
-	c.held = c.held[:0]
-	if cap(c.held) > 2*pieceBytes {
-		c.held = nil
-	}
-	return err
-}
-
-// Write sends p, or holds it.
-func (c *heldConn) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.holding {
-		return c.Conn.Write(p)
-	}
-	c.held = append(c.held, p...)
-	if len(c.held) < pieceBytes {
-		return len(p), nil
-	}
-	return len(p), c.sendLocked()
-}
 
 const (
 	// bufferBytes is the size of the buffer of a connection: several usual requests.
@@ -168,8 +28,8 @@ func (r *reader) need(n int) error {
 		if r.end == len(r.buf) {
 			r.makeRoom()
 		}
-		if (r.inside || r.end > r.begin) && r.wire.goal == 0 {
-			if err := r.wire.expect(); err != nil {
+		if (r.inside || r.end > r.begin) && !r.wire.Expecting() {
+			if err := r.wire.Expect(); err != nil {
 				return err
 			}
 		}
@@ -307,8 +167,8 @@ func (r *reader) payload(into []byte, n int, allowed func(size int) bool) ([]byt
 			into = append(into, r.take(min(held, size-len(into)))...)
 			continue
 		}
-		if r.wire.goal == 0 {
-			if err := r.wire.expect(); err != nil {
+		if !r.wire.Expecting() {
+			if err := r.wire.Expect(); err != nil {
 				return into, true, err
 			}
 		}
@@ -341,8 +201,8 @@ func (r *reader) drop(n int64) error {
 // done ends a frame.
 func (r *reader) done() error {
 	r.inside = false
-	if r.wire.goal > 0 {
-		return r.wire.patient()
+	if r.wire.Expecting() {
+		return r.wire.Await(-1)
 	}
 	return nil
 }

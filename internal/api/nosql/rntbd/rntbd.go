@@ -1,12 +1,11 @@
 // Package rntbd is the wire of direct mode: it speaks RNTBD, the binary protocol that
 // the Java and .NET SDKs use for most operations unless they are told otherwise.
 //
-// A [Server] accepts connections, and a [Handler] answers each [Request] with a
+// A [Server] serves connections, and a [Handler] answers each [Request] with a
 // [Response]. Both are sets of tokens, numbered values with the meaning of headers, and a
 // payload. request_tokens.go and response_tokens.go have the tables of the tokens,
 // token.go their encoding, context.go the exchange with which a connection begins,
-// reader.go and connection.go the way of requests, sending.go that of answers,
-// admission.go the number of connections.
+// reader.go and connection.go the way of requests, wire.go and sending.go that of answers.
 //
 // # Invariants
 //
@@ -25,15 +24,13 @@ package rntbd
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
-	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/decandb/decan/internal/api/transport"
 	"github.com/decandb/decan/internal/audit"
 )
 
@@ -127,124 +124,36 @@ func (c Config) complete() Config {
 	return c
 }
 
-// Server serves connections of clients. It is safe for concurrent use.
+// Server serves connections of clients. It is safe for concurrent use. Close waits for
+// the requests that were read.
 type Server struct {
+	*transport.Server
+
 	config  Config
 	metrics *metrics
 	reports reports
 	began   time.Time
-
-	base   context.Context // of all requests
-	cancel context.CancelFunc
-
-	running sync.WaitGroup // accept loops, connections and requests
-
-	mu sync.Mutex
-
-	closed    bool                      // guarded by mu
-	listeners map[net.Listener]struct{} // guarded by mu
-	open      map[*connection]struct{}  // guarded by mu
-	counts    map[netip.Prefix]int      // guarded by mu: of open by address
 }
 
 // New returns a server without listeners.
 func New(config Config) *Server {
+	config = config.complete()
 	s := &Server{
-		config:    config.complete(),
-		reports:   reports{last: map[string]time.Time{}, left: map[string]int{}},
-		began:     time.Now(),
-		listeners: map[net.Listener]struct{}{},
-		open:      map[*connection]struct{}{},
-		counts:    map[netip.Prefix]int{},
+		config:  config,
+		reports: reports{last: map[string]time.Time{}, left: map[string]int{}},
+		began:   time.Now(),
 	}
+	s.Server = transport.New(transport.Config{
+		Open:        func(ctx context.Context, conn net.Conn) transport.Connection { return newConnection(ctx, s, conn) },
+		Logger:      config.Logger.With("port", "direct"),
+		Prefix:      "decan_direct",
+		Clients:     "in direct mode",
+		Connections: config.Connections,
+		PerAddress:  config.PerAddress,
+	})
 	s.metrics = newMetrics(s, config.Registerer)
-	s.base, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
 // now is a monotonic clock, in nanoseconds.
 func (s *Server) now() int64 { return int64(time.Since(s.began)) }
-
-// Serve accepts connections on a listener, which it owns from now on, until Close. It
-// returns net.ErrClosed after Close, and may be called for several listeners.
-func (s *Server) Serve(listener net.Listener) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return errors.Join(net.ErrClosed, listener.Close())
-	}
-	s.listeners[listener] = struct{}{}
-	s.running.Add(1)
-	s.mu.Unlock()
-	defer s.running.Done()
-
-	backoff := acceptPause
-	for {
-		conn, err := listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return net.ErrClosed
-		case err != nil: // A lack of descriptors is temporary.
-			select {
-			case <-s.base.Done():
-				return net.ErrClosed
-			case <-time.After(backoff):
-				backoff = min(2*backoff, time.Second)
-			}
-			continue
-		}
-		backoff = acceptPause
-		if c := s.admit(conn); c != nil {
-			go func() {
-				defer s.running.Done()
-				c.serve()
-				s.leave(c)
-			}()
-		}
-	}
-}
-
-// acceptPause is the first pause after an error of Accept.
-const acceptPause = 5 * time.Millisecond
-
-// Connections returns the number of open connections.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}
-
-// Close stops accepting and reading, waits until the requests that were read are
-// answered or ctx has ended, and closes all connections.
-func (s *Server) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	for l := range s.listeners {
-		_ = l.Close() // Its accept loop ends.
-	}
-	for c := range s.open {
-		c.stop()
-	}
-	s.mu.Unlock()
-
-	ended := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(ended)
-	}()
-	var err error
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		err = ctx.Err()
-		s.cancel()
-		s.mu.Lock()
-		for c := range s.open {
-			_ = c.conn.Close() // Its goroutines end.
-		}
-		s.mu.Unlock()
-	}
-	<-ended
-	s.cancel()
-	return err
-}
