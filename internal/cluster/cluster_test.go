@@ -313,6 +313,18 @@ func TestCrashDuringCreation(t *testing.T) {
 // context ends.
 func TestFailedCreationIsUndone(t *testing.T) {
 	t.Parallel()
+	// The catalog has stored the plan before operation 40. Stores also work in the
+	// background, so an operation may be one that the creation does not need.
+	n := int64(40)
+	for !failedCreationIsUndone(t, n) {
+		if n++; n == 60 {
+			t.Fatal("no failing operation made the creation fail")
+		}
+	}
+}
+
+// failedCreationIsUndone reports whether operation n was one that the creation needs.
+func failedCreationIsUndone(t *testing.T, n int64) bool {
 	w, disk := start(t, 10)
 	c, err := w.prepare("c")
 	if err != nil {
@@ -323,8 +335,12 @@ func TestFailedCreationIsUndone(t *testing.T) {
 	if err := w.node.CreatePartitions(ctx, c, tile(c.PartitionKey, 3)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	disk.FailAt(40) // The catalog has stored the plan before that operation.
-	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); !errors.Is(err, storagetest.ErrInjected) || status.CodeOf(err) != status.CodeUnavailable {
+	disk.FailAt(n)
+	err = w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3))
+	if err == nil {
+		return false
+	}
+	if !errors.Is(err, storagetest.ErrInjected) || status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("got %v, want 503 for the injected error", err)
 	}
 	disk.Heal()
@@ -339,6 +355,7 @@ func TestFailedCreationIsUndone(t *testing.T) {
 	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
+	return true
 }
 
 // TestStartCompares starts a node on a disk with unnamed directories, which it moves to
