@@ -81,6 +81,12 @@ type feedPage struct {
 	routed bool // this attempt has found the partitions to ask
 	out    Feed
 
+	// items says that the container is a table, and beside which other items of the same
+	// partition keys are read with each; changed are the items of the page.
+	items   bool
+	beside  []string
+	changed []partition.FeedItem
+
 	maxItems int
 	bytes    int // that still fit on the page
 	deadline time.Time
@@ -153,6 +159,9 @@ func (f *feedPage) once(ctx context.Context, c *catalog.Container) error {
 	pieces, first := at.pieces(c, scope)
 	turn, more, err := f.fill(ctx, c, at.since, pieces, first)
 	if err != nil {
+		if f.items && f.req.After != partition.AnyETag {
+			f.out.ETag = at.etag() // Nothing is returned, so a reader continues there.
+		}
 		return err
 	}
 	if !more && at.since <= f.engine.now().Unix()+1 && !slices.ContainsFunc(pieces, func(p piece) bool { return p.mixed }) {
@@ -162,7 +171,7 @@ func (f *feedPage) once(ctx context.Context, c *catalog.Container) error {
 		at.since = 0
 	}
 	f.out.ETag = at.next(pieces, turn).etag()
-	if len(f.out.Rows) == 0 && !more {
+	if f.count() == 0 && !more {
 		return unchanged()
 	}
 	if plan != nil {
@@ -236,7 +245,7 @@ func (f *feedPage) fill(ctx context.Context, c *catalog.Container, since int64, 
 			return at, true, nil
 		}
 		more, err := f.ask(ctx, c, &pieces[at], since, now)
-		if status.CodeOf(err) == status.CodeTooManyRequests && len(f.out.Rows) > 0 {
+		if status.CodeOf(err) == status.CodeTooManyRequests && f.count() > 0 {
 			return at, true, nil // The documents read so far are charged, and returned.
 		}
 		if err != nil {
@@ -249,8 +258,11 @@ func (f *feedPage) fill(ctx context.Context, c *catalog.Container, since int64, 
 	return first, false, nil
 }
 
+// count returns the number of documents or items on the page.
+func (f *feedPage) count() int { return len(f.out.Rows) + len(f.changed) }
+
 // left returns how many more documents the page may have.
-func (f *feedPage) left() int { return f.maxItems - len(f.out.Rows) }
+func (f *feedPage) left() int { return f.maxItems - f.count() }
 
 // ask adds the changes of a piece from its partition.
 func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, since int64, now bool) (more bool, err error) {
@@ -270,7 +282,9 @@ func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, sinc
 		Now:        now,
 		MaxItems:   f.left(),
 		MaxBytes:   f.bytes,
-		Begun:      len(f.out.Rows) > 0,
+		Begun:      f.count() > 0,
+		Items:      f.items,
+		Beside:     f.beside,
 		Session:    f.how.requiredLSN(p.partition),
 		Meter:      &meter,
 	}
@@ -284,7 +298,7 @@ func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, sinc
 		err = worker.fault
 	}
 	f.meter.Merge(&meter)
-	f.job.read.Add(int64(len(page.Documents)))
+	f.job.read.Add(int64(len(page.Documents) + len(page.Items)))
 	f.job.charged(func() float64 { return throughput.AtLevel(f.meter.Charge(), f.how.level) })
 	f.seen.reached(p.partition.ID, page.LSN)
 	f.out.LSN = shownLSN(page.LSN)
@@ -294,7 +308,11 @@ func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, sinc
 	for _, doc := range page.Documents {
 		f.bytes -= len(doc)
 	}
+	for i := range page.Items {
+		f.bytes -= len(page.Items[i].Key) + len(page.Items[i].Item) + len(page.Items[i].Body)
+	}
 	f.out.Rows = append(f.out.Rows, page.Documents...)
+	f.changed = append(f.changed, page.Items...)
 	p.lsn, p.mixed = page.Position, page.Mixed
 	return page.More, nil
 }

@@ -106,7 +106,7 @@ func (d *definer) unsupported(statement cql.Statement) error {
 }
 
 // systemKeyspaces are those that no statement changes.
-var systemKeyspaces = []string{"system", "system_auth", "system_distributed", "system_schema", "system_traces", "system_views", "system_virtual_schema"}
+var systemKeyspaces = []string{"system", "system_auth", "system_cosmos", "system_distributed", "system_schema", "system_traces", "system_views", "system_virtual_schema"}
 
 func unmodifiable(keyspace string) error {
 	if !slices.Contains(systemKeyspaces, strings.ToLower(keyspace)) {

@@ -183,6 +183,8 @@ func (d *definer) checkViewWhere(e *cql.CreateView, view, base *Table) error {
 			return invalid("Cannot use token relation when defining a materialized view")
 		case cql.OnIndex:
 			return invalid("Cannot use custom index expressions when defining a materialized view")
+		case cql.OnFeed:
+			return invalid("%s() is a restriction of SELECT only", strings.ToUpper(r.Columns[0]))
 		case cql.OnColumn, cql.OnElement, cql.OnTuple:
 		}
 		for _, name := range r.Columns {

@@ -75,9 +75,12 @@ func (a *terms) restrict(t *Table, relations []cql.Relation, filtering, staticOn
 	w := &where{table: t, partition: make([]*restriction, len(t.Partition)), clustering: make([]*restriction, len(t.Clustering))}
 	var custom []string
 	for i := range relations {
-		if relations[i].Kind == cql.OnIndex {
+		switch relations[i].Kind {
+		case cql.OnIndex:
 			custom = append(custom, relations[i].Columns[0])
 			continue
+		case cql.OnFeed:
+			continue // compileFeed compiles it.
 		}
 		if err := w.add(a, &relations[i], filtering); err != nil {
 			return nil, err
@@ -91,8 +94,11 @@ func (a *terms) restrict(t *Table, relations []cql.Relation, filtering, staticOn
 
 // add compiles one relation and adds it to those on the same columns.
 func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
-	if r.Kind == cql.OnToken {
+	switch r.Kind {
+	case cql.OnToken:
 		return w.addToken(a, r)
+	case cql.OnFeed:
+		return invalid("%s() is a restriction of SELECT only", strings.ToUpper(r.Columns[0]))
 	}
 	columns := make([]*Column, len(r.Columns))
 	for i, name := range r.Columns {

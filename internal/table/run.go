@@ -49,6 +49,9 @@ type mergedRow struct {
 
 // run reads one page.
 func (q *query) run(ctx context.Context, source Source, b *binding, options *PageOptions) (Page, error) {
+	if q.feed != nil {
+		return q.runFeed(ctx, source, b, options)
+	}
 	r := &run{q: q, b: b, options: options}
 	if err := r.begin(); err != nil {
 		return Page{}, err

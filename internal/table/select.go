@@ -92,9 +92,10 @@ type query struct {
 	group       []*Column // of GROUP BY
 	ordered     int       // clustering columns by which the rows of several keys are merged; 0 if they are not
 	reverse     bool
-	sorted      bool // ORDER BY sorts the rows of several keys
-	limit       term // nil for none
-	perKey      term // PER PARTITION LIMIT; nil for none
+	sorted      bool  // ORDER BY sorts the rows of several keys
+	limit       term  // nil for none
+	perKey      term  // PER PARTITION LIMIT; nil for none
+	feed        *feed // the statement reads the change feed; nil for the rows
 
 	statics, regulars []row.Want // to read, in the order of their ids
 	slots             map[uint32]int

@@ -63,6 +63,9 @@ func (a *terms) compileSelect(t *Table, s *cql.Select) (*query, error) {
 			return nil, err
 		}
 	}
+	if q.feed, err = a.compileFeed(q, s); err != nil {
+		return nil, err
+	}
 	q.prepareReads()
 	return q, nil
 }

@@ -29,17 +29,18 @@ type Node struct {
 	Generation int32          // rises with each start
 }
 
-// SystemNames are the keyspaces of the system. The last two have no rows in
+// SystemNames are the keyspaces of the system. Three of them have no rows in
 // system_schema: system_virtual_schema describes them.
 func SystemNames() []string { return slices.Clone(systemKeyspaces) }
 
-// virtualKeyspaces are described by system_virtual_schema only.
-var virtualKeyspaces = []string{"system_views", "system_virtual_schema"}
+// virtualKeyspaces are described by system_virtual_schema only. 3.11 has no such schema.
+var virtualKeyspaces = []string{"system_cosmos", "system_views", "system_virtual_schema"}
 
 // systemTables are the tables of the system keyspaces, each with its columns. A column
 // with a number in parentheses belongs to the key: (1) to the partition key, (2) is a
 // clustering column. The columns and types are those of Apache Cassandra 4.1, with the
-// two columns read_repair_chance of 3.11, which drivers ask for.
+// two columns read_repair_chance of 3.11, which drivers ask for. system_cosmos is of Azure
+// Cosmos DB.
 const systemTables = `
 system.local key text (1), bootstrapped text, broadcast_address inet, broadcast_port int, cluster_name text, cql_version text, data_center text, gossip_generation int, host_id uuid, listen_address inet, listen_port int, native_protocol_version text, partitioner text, rack text, release_version text, rpc_address inet, rpc_port int, schema_version uuid, tokens set<text>, truncated_at map<uuid, blob>
 system.peers peer inet (1), data_center text, host_id uuid, preferred_ip inet, rack text, release_version text, rpc_address inet, schema_version uuid, tokens set<text>
@@ -58,6 +59,7 @@ system_schema.views keyspace_name text (1), view_name text (2), additional_write
 system_schema.functions keyspace_name text (1), function_name text (2), argument_types frozen<list<text>> (2), argument_names frozen<list<text>>, body text, called_on_null_input boolean, language text, return_type text
 system_schema.aggregates keyspace_name text (1), aggregate_name text (2), argument_types frozen<list<text>> (2), final_func text, initcond text, return_type text, state_func text, state_type text
 system_schema.triggers keyspace_name text (1), table_name text (2), trigger_name text (2), options frozen<map<text, text>>
+system_cosmos.feedranges keyspace_name text (1), table_name text (2), range text (2)
 system_auth.roles role text (1), can_login boolean, is_superuser boolean, member_of set<text>, salted_hash text
 system_distributed.view_build_status keyspace_name text (1), view_name text (1), host_id uuid (2), status text
 system_traces.sessions session_id uuid (1), client inet, command text, coordinator inet, coordinator_port int, duration int, parameters map<text, text>, request text, started_at timestamp
@@ -273,7 +275,7 @@ func (y *System) local(n Node) {
 func (y *System) describe() {
 	for _, k := range y.keyspaces {
 		name := []byte(k.Name)
-		if slices.Contains(virtualKeyspaces, k.Name) {
+		if slices.Contains(virtualKeyspaces, k.Name) && !y.old {
 			y.table("system_virtual_schema", "keyspaces").add(map[string][]byte{"keyspace_name": name})
 			for _, t := range k.Tables {
 				y.table("system_virtual_schema", "tables").add(map[string][]byte{"keyspace_name": name, "table_name": []byte(t.Name), "comment": []byte(t.Options.Comment)})

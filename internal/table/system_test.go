@@ -93,7 +93,7 @@ func TestSystemTables(t *testing.T) {
 		},
 		{"SELECT index_name, kind, options FROM system_schema.indexes WHERE keyspace_name = 'uprofile'", "'user_message_idx' | 'COMPOSITES' | {'target': 'message'}\n"},
 		{"SELECT type_name, field_names, field_types FROM system_schema.types", "'addr' | ['street', 'zip'] | ['text', 'int']\n"},
-		{"SELECT keyspace_name FROM system_virtual_schema.keyspaces", "'system_virtual_schema'\n'system_views'\n"},
+		{"SELECT keyspace_name FROM system_virtual_schema.keyspaces", "'system_virtual_schema'\n'system_cosmos'\n'system_views'\n"},
 		{"SELECT table_name FROM system_virtual_schema.tables WHERE keyspace_name = 'system_virtual_schema'", "'columns'\n'keyspaces'\n'tables'\n"},
 		{"SELECT count(*) FROM system_schema.columns WHERE keyspace_name = 'system' AND table_name = 'local'", "20\n"},
 		{"SELECT durable_writes, strategy_class FROM system.schema_keyspaces WHERE keyspace_name = 'x'", "error: table schema_keyspaces does not exist"},

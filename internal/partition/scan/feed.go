@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -27,6 +28,9 @@ type Feed struct {
 	Deadline time.Time
 	Begun    bool
 
+	Items  bool
+	Beside []string
+
 	Meter *throughput.Meter
 }
 
@@ -35,6 +39,9 @@ type FeedPage struct {
 	// Documents are complete JSON with system properties and _lsn, the LSN of their
 	// last change, by which they are ordered. They belong to the caller.
 	Documents [][]byte
+
+	// Items are the items of a table instead, in the same order.
+	Items []FeedItem
 
 	// Position is the LSN after which the next page begins. It is not below the
 	// position that was asked for.
@@ -49,6 +56,15 @@ type FeedPage struct {
 	LSN resource.LSN
 }
 
+// FeedItem is an item of a table that has changed. Its bytes belong to the caller. Items of
+// one partition key may share those of Beside.
+type FeedItem struct {
+	Key    []byte   // the routing key
+	Item   []byte   // its name in the partition key
+	Body   []byte   // as it is now
+	Beside [][]byte // the bodies of the items that Feed.Beside names; nil for one that is not stored
+}
+
 // Feed returns a page of the change feed of the clip, as partition.Feed describes.
 func (s *Source) Feed(ctx context.Context, ask Feed) (page FeedPage, err error) {
 	page.LSN = s.now.LSN
@@ -59,7 +75,7 @@ func (s *Source) Feed(ctx context.Context, ask Feed) (page FeedPage, err error) 
 	case !ask.Now:
 		err = r.read(ctx)
 	}
-	if len(page.Documents) == 0 && !(ask.Begun && page.More) {
+	if page.len() == 0 && !(ask.Begun && page.More) {
 		ask.Meter.Add(throughput.NotModified)
 	}
 	switch {
@@ -83,6 +99,9 @@ func (s *Source) Feed(ctx context.Context, ask Feed) (page FeedPage, err error) 
 	return page, nil
 }
 
+// len returns the number of documents or items on the page.
+func (p *FeedPage) len() int { return len(p.Documents) + len(p.Items) }
+
 // feedReader fills one page of the feed.
 type feedReader struct {
 	source  *Source
@@ -92,6 +111,9 @@ type feedReader struct {
 	last    resource.LSN // of the last document on the page
 	rows    int          // read so far
 	bytes   int          // of the documents on the page
+
+	prefix []byte   // of the row keys of the partition key whose items beside are
+	beside [][]byte // the items beside those of a partition key
 }
 
 // read fills the page with latest versions.
@@ -136,7 +158,7 @@ func (r *feedReader) follow(ctx context.Context) (err error) {
 		if !near.Holds(short) {
 			continue
 		}
-		if more, err := r.source.find(number, r.add); err != nil || !more {
+		if more, err := r.source.find(number, func(d *layout.Document) (bool, error) { return r.add(d, r.source.rowKey) }); err != nil || !more {
 			return err
 		}
 	}
@@ -154,7 +176,7 @@ func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, er
 		return true, nil
 	}
 	late := r.rows%checkEvery == 0 && !r.ask.Deadline.IsZero() && time.Now().After(r.ask.Deadline)
-	if late || r.ask.MaxItems > 0 && len(r.page.Documents) >= r.ask.MaxItems {
+	if late || r.ask.MaxItems > 0 && r.page.len() >= r.ask.MaxItems {
 		r.page.More = true
 		return false, nil
 	}
@@ -163,17 +185,21 @@ func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, er
 }
 
 // add adds a document to the page. A document that would make the page too large
-// begins the next page, unless others of its LSN are on this page already.
-func (r *feedReader) add(d *layout.Document) (more bool, err error) {
+// begins the next page, unless others of its LSN are on this page already. key is its row
+// key.
+func (r *feedReader) add(d *layout.Document, key []byte) (more bool, err error) {
 	if d.TS < r.ask.Since || r.source.horizon.Hides(d) {
 		return true, nil
 	}
 	const textLSN, digits = `,"_lsn":`, 20
 	size := r.source.r.own.Render.Size(len(d.Body), d.TS) + len(textLSN) + digits
-	if (r.ask.Begun || len(r.page.Documents) > 0) && r.ask.MaxBytes > 0 && r.bytes+size > r.ask.MaxBytes && d.LSN != r.last {
+	if (r.ask.Begun || r.page.len() > 0) && r.ask.MaxBytes > 0 && r.bytes+size > r.ask.MaxBytes && d.LSN != r.last {
 		r.page.More = true
 		r.reached = d.LSN - 1
 		return false, nil
+	}
+	if r.ask.Items {
+		return true, r.addItem(d, key)
 	}
 	body := r.source.r.own.Render.Append(make([]byte, 0, size), d)
 	body = append(body[:len(body)-1], textLSN...)
@@ -183,6 +209,46 @@ func (r *feedReader) add(d *layout.Document) (more bool, err error) {
 	r.last = d.LSN
 	r.ask.Meter.Add(throughput.Read(len(d.Body)))
 	return true, nil
+}
+
+// addItem adds an item of a table to the page, with those beside it.
+func (r *feedReader) addItem(d *layout.Document, key []byte) error {
+	_, _, name, err := storage.DecodeDocumentKey(key, d.EPKSize)
+	if err != nil {
+		return r.source.damaged(err)
+	}
+	if prefix := key[:len(key)-len(name)]; r.beside == nil || !bytes.Equal(prefix, r.prefix) {
+		r.prefix = append(r.prefix[:0], prefix...)
+		r.beside = make([][]byte, len(r.ask.Beside))
+		for i, other := range r.ask.Beside {
+			if r.beside[i], err = r.bodyOf(other, d.Key); err != nil {
+				return err
+			}
+		}
+	}
+	item := FeedItem{Key: bytes.Clone(d.Key), Item: bytes.Clone(name), Body: bytes.Clone(d.Body), Beside: r.beside}
+	r.page.Items = append(r.page.Items, item)
+	r.bytes += len(item.Key) + len(item.Item) + len(item.Body)
+	r.last = d.LSN
+	r.ask.Meter.Add(throughput.Read(len(d.Body)))
+	return nil
+}
+
+// bodyOf returns the body of an item of a partition key, nil if it is not stored or
+// hidden.
+func (r *feedReader) bodyOf(name string, key []byte) (body []byte, err error) {
+	row, found, err := r.source.now.Rows.Get(nil, append(r.prefix[:len(r.prefix):len(r.prefix)], name...))
+	if err != nil || !found {
+		return nil, err
+	}
+	d, err := layout.DecodeDocument(row)
+	if err != nil {
+		return nil, r.source.damaged(err)
+	}
+	if !bytes.Equal(d.Key, key) || r.source.horizon.Hides(&d) {
+		return nil, nil
+	}
+	return d.Body, nil
 }
 
 // few reports whether the clip has so few documents, compared with the feed rows
@@ -260,7 +326,7 @@ func (r *feedReader) gather(ctx context.Context) error {
 			if err != nil {
 				return r.source.damaged(err)
 			}
-			more, err = r.add(&d)
+			more, err = r.add(&d, keys[at.start:at.end])
 			return err
 		})
 		if err != nil || !found {

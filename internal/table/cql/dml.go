@@ -477,6 +477,8 @@ func (p *parser) relation() Relation {
 		r.Operator = p.comparison()
 		r.Value = p.term()
 		return r
+	case p.isFeedFunction():
+		return p.feedRelation()
 	case k == tParenOpen:
 		if p.isColumnTuple() {
 			return p.tupleRelation()

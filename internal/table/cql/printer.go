@@ -320,6 +320,8 @@ func (r *Relation) String() string {
 			b = appendName(b, c)
 		}
 		b = append(b, ')')
+	case OnFeed:
+		b = append(append(b, strings.ToUpper(r.Columns[0])...), "()"...)
 	case OnElement:
 		b = append(r.Element.appendTo(append(appendName(b, r.Columns[0]), '[')), ']')
 	default:

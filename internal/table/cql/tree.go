@@ -155,12 +155,13 @@ const (
 	OnTuple                       // (column, ...)
 	OnToken                       // token(column, ...)
 	OnIndex                       // expr(index, value)
+	OnFeed                        // a function of the change feed, such as COSMOS_FEEDRANGE()
 )
 
 // Relation is one relation of WHERE.
 type Relation struct {
 	Kind     RelationKind
-	Columns  []string // one, unless the kind is OnTuple or OnToken; the index for OnIndex
+	Columns  []string // one, unless the kind is OnTuple or OnToken; the index for OnIndex, the function for OnFeed
 	Element  Expr     // of OnElement
 	Operator Operator
 	// Value is the operand. For In it is a *TupleLiteral of the values or a *Marker;

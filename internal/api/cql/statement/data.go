@@ -92,6 +92,9 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	if source = stored; stored.table == "" {
 		source = now.system.RowsWith(of, p.builds)
 	}
+	if now.system.IsFeedRanges(of) {
+		source = now.system.FeedRanges(func(t *table.Table) []partitionkey.Range { return p.config.Engine.TableRanges(now.ridOf(t)) })
+	}
 	if of == now.system.IndexInfo() {
 		source = now.system.Built(func(t *table.Table, definition string) bool {
 			return p.config.Engine.HasIndex(ctx, now.ridOf(t), definition)

@@ -196,14 +196,53 @@ func (w *world) built(t testing.TB) {
 	}
 }
 
+// page executes a statement for one page after a state.
+func (w *world) page(keyspace, text string, size int, state []byte) (*door.Result, error) {
+	s, err := w.Prepare(context.Background(), w.session, keyspace, text)
+	if err != nil {
+		return nil, err
+	}
+	p := &frame.Parameters{Consistency: frame.LocalQuorum}
+	if size > 0 {
+		p.Flags, p.PageSize = frame.QueryPageSize, int32(size)
+	}
+	if state != nil {
+		p.Flags |= frame.QueryPagingState
+		p.PagingState = state
+	}
+	return w.Execute(context.Background(), w.session, s, &door.Request{Keyspace: keyspace, Parameters: p})
+}
+
+// reshape splits all partitions of a table, or merges the first two.
+func (w *world) reshape(keyspace, name string, split bool) error {
+	c, ok := w.catalog.View().Container(keyspace, name)
+	if !ok {
+		return fmt.Errorf("no table %s.%s", keyspace, name)
+	}
+	all := c.Partitions()
+	if !split {
+		_, err := w.node.Merge(context.Background(), c.RID, all[0].ID, all[1].ID)
+		return err
+	}
+	for _, p := range all {
+		if _, err := w.node.Split(context.Background(), c.RID, p.ID, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // TestStories runs statements of testdata: each line ends a statement with a semicolon.
 // "use" sets the keyspace, "clock" lets seconds pass, "offers" prints the throughput,
-// "built" waits until all indexes and views are built.
+// "built" waits until all indexes and views are built, "split" and "merge" change the
+// partitions of a table. "feed" reads a page of a change feed, after the one of the same
+// name.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		w := newWorld(t)
 		keyspace := ""
+		states := map[string][]byte{} // of feeds
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "use":
@@ -215,6 +254,26 @@ func TestStories(t *testing.T) {
 				return ""
 			case "offers":
 				return w.offers()
+			case "split", "merge":
+				var name string
+				d.ScanArgs(t, "table", &name)
+				if err := w.reshape(keyspace, name, d.Cmd == "split"); err != nil {
+					t.Fatal(err)
+				}
+				return ""
+			case "feed":
+				var name string
+				size := 0
+				d.ScanArgs(t, "name", &name)
+				d.MaybeScanArgs(t, "page", &size)
+				r, err := w.page(keyspace, strings.TrimSuffix(strings.TrimSpace(d.Input), ";"), size, states[name])
+				if err != nil {
+					return fmt.Sprintf("error: %v\n", err)
+				}
+				if states[name] = r.Rows.PagingState; len(states[name]) == 0 {
+					t.Error("the page has no state")
+				}
+				return literals(r.Rows)
 			case "clock":
 				var seconds int
 				d.ScanArgs(t, "seconds", &seconds)
