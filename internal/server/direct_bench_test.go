@@ -16,7 +16,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/decandb/decan/internal/api/nosql/rntbd"
 	"github.com/decandb/decan/internal/api/nosql/rntbd/rntbdtest"
 	"github.com/decandb/decan/internal/server/servertest"
 )
@@ -205,19 +204,7 @@ func createSecure(b *testing.B, s *Server, connections int) {
 
 // createDirect creates them in direct mode, with so many open requests on each connection.
 func createDirect(b *testing.B, s *Server, at directPlace, connections, open int) {
-	date := time.Now().UTC().Format(http.TimeFormat)
-	f := rntbdtest.Request(rntbd.Document, rntbd.Create, rntbd.GUID{1: 1}).
-		Text(rntbd.RequestAuthorizationToken, servertest.Authorization(s.Key(), "post", "docs", strings.TrimSuffix(benchLink, "/docs"), date)).
-		Int(rntbd.RequestPayloadPresent, rntbd.TypeByte, 1).
-		Add(rntbd.RequestDate, rntbd.TypeSmallString, date).
-		Text(rntbd.RequestReplicaPath, at.path).
-		Text(rntbd.RequestDatabaseName, "bench").
-		Text(rntbd.RequestCollectionName, "c").
-		Text(rntbd.RequestPartitionKey, documentKey(0)).
-		Text(rntbd.RequestCollectionRID, at.rid).
-		Int(rntbd.RequestTransportRequestID, rntbd.TypeULong, 8)
-	f.Payload = []byte(document(itemMark, 0))
-	frame, err := f.Append(nil)
+	frame, err := directCreate(s, at, itemMark).Append(nil)
 	if err != nil {
 		b.Fatal(err)
 	}

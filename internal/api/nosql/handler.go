@@ -38,8 +38,8 @@ func (h *handler) respond(r *request, fault error) *response {
 	if err == nil {
 		answer, err = h.serve(r)
 	}
-	if err == nil && !r.takeAnswer(len(answer.body)) {
-		err = r.memory.Refusal()
+	if err == nil {
+		err = r.takeAnswer(len(answer.body))
 	}
 	if err != nil {
 		answer = h.failure(r, err)

@@ -121,10 +121,13 @@ func (m *Memory) Release(n int) {
 
 // Refusal returns the error for a request that does not fit.
 func (m *Memory) Refusal() error {
+	return refusal("The bodies and answers of running requests take all the memory that they may (--request-memory). Retry later.")
+}
+
+func refusal(text string) error {
 	// Random, so that requests refused together do not return together.
 	wait := memoryRetry/2 + rand.N(memoryRetry)
-	return status.TooManyRequests(status.SubRequestRateTooLarge, wait,
-		"The bodies and answers of running requests take all the memory that they may (--request-memory). Retry later.")
+	return status.TooManyRequests(status.SubRequestRateTooLarge, wait, "%s", text)
 }
 
 // takeBody counts a body whose buffer has grown to size bytes.
@@ -173,17 +176,19 @@ func (r *request) parse(body []byte) (value.Value, error) {
 	}
 }
 
-// takeAnswer counts an answer of size bytes. If it does not fit, it is refused,
+// takeAnswer counts an answer of size bytes. If it does not fit, the error refuses it,
 // provided that nothing is lost with it.
-func (r *request) takeAnswer(size int) bool {
+func (r *request) takeAnswer(size int) error {
 	switch {
 	case size <= countedMin:
-		return true
+		return nil
 	case !r.operation.reads():
 		r.memory.Add(size)
+	case r.direct.from != nil && !r.direct.from.Room(size):
+		return refusal("The answers that the client has not taken yet fill the memory that its connection may have. Retry later.")
 	case !r.memory.Take(size, size):
-		return false
+		return r.memory.Refusal()
 	}
 	r.taken += size
-	return true
+	return nil
 }

@@ -37,13 +37,14 @@ type connection struct {
 
 	mu sync.Mutex
 
-	changed sync.Cond // of mu: open, unsent or sending has changed
-	open    int       // guarded by mu: requests whose answer is not sent
-	unsent  int       // guarded by mu: bytes of answers
-	next    gathered  // guarded by mu
-	sending bool      // guarded by mu: a goroutine sends what next gathers
-	broken  bool      // guarded by mu: the client cannot be written to
-	cause   error     // guarded by mu: why not
+	changed  sync.Cond // of mu: open, unsent, reserved or sending has changed
+	open     int       // guarded by mu: requests whose answer is not sent
+	unsent   int       // guarded by mu: bytes of answers
+	reserved int       // guarded by mu: bytes for answers that are being made
+	next     gathered  // guarded by mu
+	sending  bool      // guarded by mu: a goroutine sends what next gathers
+	broken   bool      // guarded by mu: the client cannot be written to
+	cause    error     // guarded by mu: why not
 
 	going gathered // owned by the goroutine that sends
 }
@@ -54,6 +55,7 @@ type exchange struct {
 	request    Request
 	response   Response
 	debt       debt
+	reserved   int // of connection.reserved
 }
 
 const (
@@ -212,8 +214,8 @@ func (c *connection) read() error {
 		return err
 	}
 	x := exchanges.Get().(*exchange)
-	x.connection, x.debt = c, debt{requests: 1}
-	x.request.Client = &c.client
+	x.connection, x.debt, x.reserved = c, debt{requests: 1}, 0
+	x.request.Client, x.request.exchange = &c.client, x
 	if err := c.receive(x, n); err != nil {
 		c.mu.Lock()
 		c.payLocked(x.debt)
@@ -250,14 +252,63 @@ func (c *connection) admit() error {
 	return nil
 }
 
-// room waits while the client does not take its answers, so that the requests which are
-// open already do not add to them.
-func (c *connection) room() {
+// enter waits while the client does not take its answers, so that the requests which are
+// open already do not add to them. It reserves room for an answer that cannot be refused.
+func (x *exchange) enter() {
+	c, size := x.connection, x.request.changed(x.connection.server.config.PayloadBytes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.unsent > unsentMax && !c.broken {
+	for !c.broken && (c.unsent > unsentMax || size > 0 && !c.fitsLocked(size)) {
 		c.changed.Wait()
 	}
+	x.reserved = size
+	c.reserved += size
+}
+
+// fitsLocked reports whether an answer of size bytes may be made. One always may.
+func (c *connection) fitsLocked(size int) bool {
+	held := c.unsent + c.reserved
+	return held == 0 || held+size <= answersMax
+}
+
+// Room reports whether the client may have an answer of size bytes, and keeps room for
+// it. It returns false if the answers that the client has not taken are too many bytes:
+// then the handler answers with an error. Requests that change something have room for
+// their answer already, and small answers need none.
+func (r *Request) Room(size int) bool {
+	x := r.exchange
+	if x == nil || size <= x.reserved || size <= countedMin {
+		return true
+	}
+	c := x.connection
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.broken && !c.fitsLocked(size-x.reserved) {
+		return false
+	}
+	c.reserved += size - x.reserved
+	x.reserved = size
+	return true
+}
+
+// changed returns how many bytes the answer of a request may have that changes something
+// and cannot be refused afterwards: its item, or the results of a batch or a script. 0 is
+// for requests that only read, and for answers without an item.
+func (r *Request) changed(payloadMax int) int {
+	silent, _ := r.Int(RequestReturnPreference)
+	switch r.Operation {
+	case Create, Upsert, Replace:
+		if silent == 0 {
+			return len(r.Payload)
+		}
+	case Patch:
+		if silent == 0 {
+			return payloadMax
+		}
+	case Batch, ExecuteJavaScript:
+		return 2 * payloadMax
+	}
+	return 0
 }
 
 // receive reads the request of x, whose head has n bytes.
@@ -333,13 +384,13 @@ func (x *exchange) take(size int) bool {
 func (x *exchange) serve() {
 	c := x.connection
 	x.response.reset()
-	c.room()
+	x.enter()
 	x.answer(c)
 	c.send(x)
 	if cap(x.request.Payload) > keptPayload {
 		x.request.Payload = nil
 	}
-	x.connection, x.request.Client, x.request.head, x.response.Payload = nil, nil, "", nil
+	x.connection, x.request.Client, x.request.exchange, x.request.head, x.response.Payload = nil, nil, nil, "", nil
 	exchanges.Put(x)
 }
 

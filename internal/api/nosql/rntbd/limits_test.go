@@ -248,9 +248,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that takes no answers is not read, then disconnected. Its
-// answers are at most those of the requests that may be open, which the handler bounds
-// by the memory of all requests; what they take is returned.
+// TestSlowReader: a client that takes no answers is not read, then disconnected. What its
+// answers take is bounded, and returned.
 func TestSlowReader(t *testing.T) {
 	w := newWorld(t, rntbd.Config{WriteTimeout: 100 * time.Millisecond, Requests: 64})
 	c := w.dial(t)
@@ -270,11 +269,82 @@ func TestSlowReader(t *testing.T) {
 		runtime.Gosched()
 	}
 	<-sent
-	if most > 70<<20 {
+	if most > 34<<20 {
 		t.Errorf("%d bytes were taken", most)
 	}
 	if text := w.log.String(); !strings.Contains(text, "reason=slow") {
 		t.Error(text)
+	}
+}
+
+// TestHeldAnswers: many reads whose answers are made at the same time get answers as long
+// as the client has room for them, and 429 without it. The connection continues, and has
+// room again when the client has taken them.
+func TestHeldAnswers(t *testing.T) {
+	w := newWorld(t, rntbd.Config{})
+	c := w.dial(t)
+	const requests, size = 64, 1 << 20
+	for id := range uint32(requests) {
+		c.send(request(id, "late 1048576", nil))
+	}
+	for range requests {
+		<-w.blocked
+	}
+	close(w.block)
+	for range requests {
+		<-w.made
+	}
+	if taken := w.memory.taken.Load(); taken > 33<<20 {
+		t.Errorf("%d bytes are taken", taken)
+	}
+	got := map[int]int{}
+	for range requests {
+		f := c.receive()
+		got[f.Status()]++
+		if f.Status() == 200 && len(f.Payload) != size {
+			t.Errorf("%d bytes", len(f.Payload))
+		}
+	}
+	if got[200] < 31 || got[429] == 0 || got[200]+got[429] != requests {
+		t.Errorf("answers by status: %v", got)
+	}
+	for id := range uint32(requests) {
+		c.want(request(id, "size 1048576", nil), 200, strings.Repeat("x", size))
+	}
+}
+
+// TestRoomForWrites: requests that change something are not refused: so many are served
+// at the same time as there is room for the largest answers, the others wait. One that
+// wants no item in its answer needs no room.
+func TestRoomForWrites(t *testing.T) {
+	w := newWorld(t, rntbd.Config{PayloadBytes: 4 << 20})
+	c := w.dial(t)
+	patch := func(id uint32) *rntbdtest.Frame {
+		f := request(id, "late 2097152", nil)
+		f.Word = uint32(rntbd.Document) | uint32(rntbd.Patch)<<16
+		return f
+	}
+	const requests, fit = 20, 8
+	for id := range uint32(requests) {
+		c.send(patch(id))
+	}
+	for range fit {
+		<-w.blocked
+	}
+	silent := request(100, "late 0", nil).Int(rntbd.RequestReturnPreference, rntbd.TypeByte, 1)
+	silent.Word = patch(0).Word
+	c.send(silent)
+	<-w.blocked
+	select {
+	case <-w.blocked:
+		t.Error("a request is served for whose answer there is no room")
+	default:
+	}
+	close(w.block)
+	for range requests + 1 {
+		if f := c.receive(); f.Status() != 200 {
+			t.Errorf("%d", f.Status())
+		}
 	}
 }
 

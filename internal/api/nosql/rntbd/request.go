@@ -97,6 +97,8 @@ type Request struct {
 	Payload []byte
 	Fault   Fault
 
+	exchange *exchange // of which it is a part; nil without a connection
+
 	head  string // the frame, without the payload
 	slots []slot // of the known tokens, in the order of the frame
 
@@ -124,7 +126,7 @@ const (
 // A token whose value is of another kind than the table's is skipped, like unknown
 // ones: clients of different languages use some identifiers for different things.
 func (r *Request) decode(head string) error {
-	*r = Request{Client: r.Client, Payload: r.Payload[:0], slots: r.slots[:0]}
+	*r = Request{Client: r.Client, exchange: r.exchange, Payload: r.Payload[:0], slots: r.slots[:0]}
 	if len(head) < headMin {
 		return violation("a frame has %d bytes, and at least %d are needed", len(head), headMin)
 	}

@@ -11,6 +11,10 @@ const (
 	// its requests are read.
 	unsentMax = 8 << 20
 
+	// answersMax is how many bytes of answers a connection may hold, those that are
+	// being made included. Answers up to countedMin come in addition.
+	answersMax = 32 << 20
+
 	// keptBytes is the maximum capacity of a buffer that is kept for later answers.
 	keptBytes = 64 << 10
 
@@ -118,6 +122,7 @@ func (c *connection) send(x *exchange) {
 		x.debt.memory += size
 	}
 	c.mu.Lock()
+	c.reserved -= x.reserved
 	if c.broken {
 		x.debt.bytes = 0
 		c.payLocked(x.debt)
@@ -127,6 +132,9 @@ func (c *connection) send(x *exchange) {
 	c.unsent += size
 	c.next.add(x)
 	if c.sending {
+		if x.reserved > size {
+			c.changed.Broadcast()
+		}
 		c.mu.Unlock()
 		return
 	}

@@ -31,6 +31,7 @@ type world struct {
 
 	blocked  chan struct{} // gets an element for each blocked request
 	block    chan struct{} // closed to let them continue
+	made     chan struct{} // gets an element for each answer of a request that was late
 	canceled chan struct{} // gets an element for each blocked request whose context has ended
 }
 
@@ -76,7 +77,7 @@ func (m *memory) Release(n int) {
 
 func newWorld(t testing.TB, config rntbd.Config) *world {
 	t.Helper()
-	w := &world{log: new(lines), memory: new(memory), registry: prometheus.NewRegistry(), blocked: make(chan struct{}, 10_000), canceled: make(chan struct{}, 10_000), block: make(chan struct{})}
+	w := &world{log: new(lines), memory: new(memory), registry: prometheus.NewRegistry(), blocked: make(chan struct{}, 10_000), canceled: make(chan struct{}, 10_000), made: make(chan struct{}, 10_000), block: make(chan struct{})}
 	if config.TLS != nil {
 		w.client = &tls.Config{RootCAs: pool(t, config.TLS), ServerName: "localhost"}
 	} else {
@@ -116,7 +117,7 @@ func (w *world) close(t testing.TB) {
 }
 
 // Serve answers with the payload, or as the name says: "block", "panic", "size N",
-// "fault".
+// and "late N", which blocks first.
 func (w *world) Serve(ctx context.Context, r *rntbd.Request, answer *rntbd.Response) {
 	answer.Begin(200)
 	answer.Int(rntbd.ResponseLSN, 7)
@@ -135,9 +136,20 @@ func (w *world) Serve(ctx context.Context, r *rntbd.Request, answer *rntbd.Respo
 		}
 	case name == "panic":
 		panic("as the test wants")
-	case name == "size":
+	case name == "size", name == "late":
 		n, _ := strconv.Atoi(number)
-		answer.Payload = bytes.Repeat([]byte("x"), n)
+		if name == "late" {
+			w.blocked <- struct{}{}
+			<-w.block
+		}
+		if room := r.Room(n); room {
+			answer.Payload = bytes.Repeat([]byte("x"), n)
+		} else {
+			answer.Begin(429)
+		}
+		if name == "late" {
+			w.made <- struct{}{}
+		}
 	default:
 		answer.Payload = append([]byte{}, r.Payload...)
 	}
