@@ -67,12 +67,15 @@ resolver/azcosmos: value partitionkey resolver query/sql
 .: server
 decantest: decan
 cmd/decan/internal/console:
-cmd/decan/internal/remote: value auth
+cmd/decan/internal/remote: value partitionkey auth
+cmd/decan/internal/rows: value
 cmd/decan/internal/copycmd: cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/democmd: decan cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/resolvercmd: partitionkey auth resolver resolver/azcosmos cmd/decan/internal/console cmd/decan/internal/remote
-cmd/decan/internal/transfercmd: value partitionkey cmd/decan/internal/console cmd/decan/internal/remote
-cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/resolvercmd cmd/decan/internal/transfercmd
+cmd/decan/internal/transfercmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows
+cmd/decan/internal/resourcecmd: value cmd/decan/internal/console cmd/decan/internal/remote
+cmd/decan/internal/querycmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/transfercmd
+cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/transfercmd
 `
 
 // libraries says which packages may import a module outside the standard

@@ -93,7 +93,7 @@ func (c *checkCommand) verify(ctx context.Context, io console.Streams) error {
 		fmt.Fprintln(io.Out, "not checked:", line)
 	}
 	if report.Interrupted {
-		return exitError{exitInterrupted, fmt.Errorf("%s: interrupted: checked %s, with %s; %s not checked; nothing was changed",
+		return console.Exit{Code: exitInterrupted, Err: fmt.Errorf("%s: interrupted: checked %s, with %s; %s not checked; nothing was changed",
 			c.Dir, console.Counted(int64(report.Partitions), "partition"), console.Counted(int64(len(report.Problems)), "problem"), console.Grouped(int64(report.Unchecked)))}
 	}
 	if n := len(report.Problems); n > 0 {

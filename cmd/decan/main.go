@@ -3,8 +3,9 @@
 // directory, keys and certificates.
 //
 // main.go has the command line, serve.go the server. The larger families of commands
-// are packages below internal: copycmd, democmd, resolvercmd and transfercmd (import
-// and export). They share console and remote.
+// are packages below internal: resourcecmd (databases, containers and what surrounds
+// documents), querycmd (queries and items), transfercmd (import and export), copycmd,
+// democmd and resolvercmd. They share console, remote and rows.
 //
 // Page: docs/operating.md
 package main
@@ -21,7 +22,9 @@ import (
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/copycmd"
 	"github.com/decandb/decan/cmd/decan/internal/democmd"
+	"github.com/decandb/decan/cmd/decan/internal/querycmd"
 	"github.com/decandb/decan/cmd/decan/internal/resolvercmd"
+	"github.com/decandb/decan/cmd/decan/internal/resourcecmd"
 	"github.com/decandb/decan/cmd/decan/internal/transfercmd"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/server"
@@ -34,11 +37,20 @@ const version = "0.1.0"
 type cli struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Run the server (the default command)."`
 	Key        keyCommand        `cmd:"" help:"Show the effective partition key and range of a partition key value."`
-	Explain    explainCommand    `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
+	Explain    querycmd.Explain  `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
 	Partitions partitionsCommand `cmd:"" help:"Show the physical partitions of a container, split them and merge them."`
 	Limits     limitsCommand     `cmd:"" help:"Show the limits of a container, and set its own limits."`
 	Queries    queriesCommand    `cmd:"" help:"Show the queries that have run for more than a second, and cancel them."`
 	Demo       democmd.Command   `cmd:"" help:"Compare partition keys on a server in memory."`
+
+	Database   resourcecmd.Database   `cmd:"" help:"Create, list, show and delete databases."`
+	Container  resourcecmd.Container  `cmd:"" help:"Create, list, show, change and delete containers."`
+	Item       querycmd.Item          `cmd:"" help:"Read, write, patch and delete single items, and import many."`
+	Query      querycmd.Query         `cmd:"" help:"Run a query and print its rows as a table, JSON, JSON lines or CSV."`
+	Script     resourcecmd.Script     `cmd:"" help:"Stored procedures, triggers and user-defined functions: list, show, put, delete, run."`
+	Throughput resourcecmd.Throughput `cmd:"" help:"Show and change the throughput of a container or database."`
+	User       resourcecmd.User       `cmd:"" help:"Create, list and delete users of a database."`
+	Permission resourcecmd.Permission `cmd:"" help:"Create, list and delete permissions of users, and print their resource tokens."`
 
 	Copy   copycmd.Command    `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`
 	Import transfercmd.Import `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`
@@ -57,7 +69,7 @@ func main() {
 }
 
 // run runs a command line and returns the exit code: 0, 1 for a failed command, 2 for
-// an invalid command line, or that of an [exitError].
+// an invalid command line, or that of a [console.Exit].
 func run(args []string, io console.Streams) int { return new(cli).run(args, io) }
 
 // run is the function run for commands with settings that are not flags.
@@ -77,26 +89,22 @@ func (c *cli) run(args []string, io console.Streams) int {
 		fmt.Fprintln(io.Err, "Run decan --help for the commands and flags.")
 		return 2
 	}
-	if err := parsed.Run(); err != nil {
+	if err := connect(parsed); err != nil {
 		fmt.Fprintln(io.Err, "decan:", err)
+		return 2
+	}
+	if err := parsed.Run(); err != nil {
+		fmt.Fprintln(io.Err, "decan:", brief(err))
 		if remedy := remedyFor(parsed, err); remedy != "" {
 			fmt.Fprintln(io.Err, remedy)
 		}
-		if coded := (exitError{}); errors.As(err, &coded) {
-			return coded.code
+		if coded := (console.Exit{}); errors.As(err, &coded) {
+			return coded.Code
 		}
 		return 1
 	}
 	return 0
 }
-
-// exitError is an error with an exit code of its own.
-type exitError struct {
-	code int
-	error
-}
-
-func (e exitError) Unwrap() error { return e.error }
 
 // newParser returns the parser of the command line, which fills in commands.
 func newParser(commands *cli, io console.Streams, options ...kong.Option) (*kong.Kong, error) {

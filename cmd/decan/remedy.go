@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -23,19 +24,43 @@ func remedyFor(command *kong.Context, err error) string {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		for name, what := range map[string]string{"admin": "admin port", "endpoint": "endpoint"} {
 			if flag := flags[name]; flag != nil {
-				return fmt.Sprintf("No server answers at %v. Start one with decan serve, or give the %s of another server with --%s URL.", command.FlagValue(flag), what, name)
+				return fmt.Sprintf("Start a server with decan serve, or give the %s of another server with --%s URL.", what, name)
 			}
 		}
 	}
 	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusUnauthorized && flags["account-key"] != nil {
-		text := "Give the key of the account with --account-key or DECAN_ACCOUNT_KEY"
+		text := "Give the key of the account with --account-key, DECAN_KEY or --connection-string"
 		if flag := flags["admin"]; flag != nil {
 			text += fmt.Sprintf(", and the admin port, which is not the endpoint for clients, with --admin (now %v)", command.FlagValue(flag))
 		}
 		return text + "."
 	}
+	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusForbidden && flags["account-key"] != nil && strings.Contains(err.Error(), "Insufficient permissions") {
+		return "This key may not do that: give one that may with --account-key, DECAN_KEY or --connection-string."
+	}
 	if errors.Is(err, syscall.EADDRINUSE) && flags["admin-listen"] != nil {
 		return "Give another address with --listen, --admin-listen, --compute-listen, --direct-listen or --cql-listen; port 0 is any free port."
 	}
 	return ""
+}
+
+// brief returns an error without what the library adds to it: if no server answers, the
+// request is not of interest.
+func brief(err error) string {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" && dial.Addr != nil {
+		return fmt.Sprintf("no server answers at %s: %v", dial.Addr, rootCause(dial))
+	}
+	return err.Error()
+}
+
+// rootCause returns the innermost error.
+func rootCause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
 }

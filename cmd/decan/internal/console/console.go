@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // Streams are what a command reads and writes; tests pass their own.
@@ -37,17 +39,46 @@ func Interruptible() (ctx context.Context, stop context.CancelFunc) {
 // IsTerminal reports whether out is a terminal.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(file.Fd()))
 }
+
+// IsInput reports whether in is a terminal.
+func IsInput(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Window returns the width and height of the terminal that out is; 0 if it is none.
+func Window(out io.Writer) (width, height int) {
+	file, ok := out.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	width, height, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return width, height
+}
+
+// Exit is an error with an exit status of its own. Without it a failed command ends
+// with 1.
+type Exit struct {
+	Code int
+	Err  error
+}
+
+// Error returns the text of the error.
+func (e Exit) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e Exit) Unwrap() error { return e.Err }
 
 // PrintJSON writes a value as indented JSON.
 func PrintJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
 }
 
@@ -123,9 +154,11 @@ func Bar(part float64) string {
 }
 
 // Meter shows the progress of something: on a terminal as a bar that is redrawn,
-// elsewhere as a line for each tenth.
+// elsewhere as a line for each tenth, or not at all if it is a hint.
 type Meter struct {
 	Terminal bool
+
+	hint bool
 
 	out    io.Writer
 	tenths int  // shown so far, counted from one
@@ -135,12 +168,23 @@ type Meter struct {
 // NewMeter returns a meter that writes to out.
 func NewMeter(out io.Writer) *Meter { return &Meter{out: out, Terminal: IsTerminal(out)} }
 
+// NewHint returns a meter for progress that nobody has asked for: it shows nothing if
+// out is not a terminal.
+func NewHint(out io.Writer) *Meter {
+	m := NewMeter(out)
+	m.hint = true
+	return m
+}
+
 // MeterEvery is the time between two drawings of a bar.
 const MeterEvery = 100 * time.Millisecond
 
 // Show shows which part is done, from 0 to 1; a negative part is unknown.
 func (m *Meter) Show(part float64, text string) {
 	part = min(part, 1)
+	if m.hint && !m.Terminal {
+		return
+	}
 	switch tenths := 1 + int(part*10); {
 	case m.Terminal && part >= 0:
 		fmt.Fprintf(m.out, "\r\x1b[K%s  %s", Gauge(100*part), text)

@@ -30,6 +30,13 @@ func TestMeter(t *testing.T) {
 	if got := out.String(); !strings.Contains(got, "█████·····   50 %  half") || !strings.HasSuffix(got, "\x1b[Kunknown\n") {
 		t.Errorf("on a terminal %q", got)
 	}
+	out.Reset()
+	m = NewHint(&out)
+	m.Show(0.5, "half")
+	m.End()
+	if out.Len() > 0 {
+		t.Errorf("a hint in a pipe: %q", out.String())
+	}
 	if IsTerminal(io.Discard) {
 		t.Error("a writer that is no file counts as a terminal")
 	}

@@ -19,8 +19,9 @@ import (
 
 // Account is where the commands that read and write documents send their requests.
 type Account struct {
-	Endpoint string `name:"endpoint" default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The server (${default})."`
-	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (default: the well-known key)."`
+	Endpoint   string `name:"endpoint" default:"http://127.0.0.1:8081" env:"DECAN_ENDPOINT" placeholder:"URL" help:"The server, or an account of Azure (${default})."`
+	Key        string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY,DECAN_KEY" placeholder:"KEY" help:"The account key, in base64 (default: the well-known key)."`
+	Connection string `name:"connection-string" env:"DECAN_CONNECTION_STRING" placeholder:"TEXT" help:"Endpoint and key in one text: AccountEndpoint=URL;AccountKey=KEY."`
 
 	Trust
 }
@@ -86,11 +87,21 @@ func (a Answer) Charge() (float64, error) {
 
 // partitions returns the ids of the visited physical partitions.
 func (a Answer) partitions() ([]string, error) {
-	text := a.Header.Get("x-decan-partitions")
-	if text == "" {
+	visited := a.Partitions()
+	if visited == nil {
 		return nil, errors.New("the answer has no x-decan-partitions")
 	}
-	return strings.Split(text, ","), nil
+	return visited, nil
+}
+
+// Partitions returns the ids of the visited physical partitions; nil if the server
+// does not say them, such as that of Azure.
+func (a Answer) Partitions() []string {
+	text := a.Header.Get("x-decan-partitions")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // Do sends a request. The segments are those of the path of the resource; an odd
@@ -109,6 +120,9 @@ func (c *Documents) Do(ctx context.Context, method string, segments []string, bo
 	kind, owner := segments[len(segments)-1], segments[:len(segments)-1]
 	if len(segments)%2 == 0 {
 		kind, owner = segments[len(segments)-2], segments
+	}
+	if kind == "offers" && len(segments) == 2 { // An offer has no name: its id alone is signed, in lower case.
+		owner = []string{strings.ToLower(segments[1])}
 	}
 	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
 	request.Header.Set("authorization", auth.Sign(c.key, method, kind, strings.Join(owner, "/"), date))

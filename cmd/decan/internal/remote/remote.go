@@ -12,13 +12,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 // Admin is where the commands that manage a server send their requests.
 type Admin struct {
-	Endpoint string `name:"admin" default:"http://127.0.0.1:8080" env:"-" placeholder:"URL" help:"The admin port of the server (${default})."`
-	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (default: the well-known key)."`
+	Endpoint   string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server (${default})."`
+	Key        string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY,DECAN_KEY" placeholder:"KEY" help:"The account key, in base64 (default: the well-known key)."`
+	Connection string `name:"connection-string" env:"DECAN_CONNECTION_STRING" placeholder:"TEXT" help:"The key, and the machine of the admin port, as a connection string: AccountEndpoint=URL;AccountKey=KEY."`
 
 	Trust
 }
@@ -67,24 +67,4 @@ func (s Admin) Decode(answer []byte, out any) error {
 		return fmt.Errorf("%s is not an admin port of decan: it answered %.100s; give the address of the admin port with --admin", s.Endpoint, answer)
 	}
 	return nil
-}
-
-// Refused is an error that a server answered.
-type Refused struct {
-	Status int
-	text   string
-}
-
-// Error returns the message of the server.
-func (r Refused) Error() string { return r.text }
-
-// Refusal returns the error that a server answered, without the parts of the message
-// that are for logs.
-func Refusal(code int, body []byte) error {
-	var answer struct{ Message string }
-	if err := json.Unmarshal(body, &answer); err != nil || answer.Message == "" {
-		return Refused{code, fmt.Sprintf("%d %s", code, http.StatusText(code))}
-	}
-	text, _, _ := strings.Cut(answer.Message, "\r\nActivityId")
-	return Refused{code, text}
 }

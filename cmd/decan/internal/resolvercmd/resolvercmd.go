@@ -50,8 +50,9 @@ const itemsPrefix = "items:"
 
 // accountFlags are the accounts of a state.
 type accountFlags struct {
-	Endpoint     string `default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The account of targets that do not name an account (${default})."`
-	Key          string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The key of that account, in base64 (default: the well-known key)."`
+	Endpoint     string `default:"http://127.0.0.1:8081" env:"DECAN_ENDPOINT" placeholder:"URL" help:"The account of targets that do not name an account (${default})."`
+	Key          string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY,DECAN_KEY" placeholder:"KEY" help:"The key of that account, in base64 (default: the well-known key)."`
+	Connection   string `name:"connection-string" env:"DECAN_CONNECTION_STRING" placeholder:"TEXT" help:"Endpoint and key of that account in one text: AccountEndpoint=URL;AccountKey=KEY."`
 	Accounts     string `env:"-" placeholder:"FILE" help:"A JSON file with the accounts that targets name: {\"NAME\": {\"endpoint\": \"URL\", \"key\": \"KEY\"}}. An account without a key has the well-known key."`
 	StateAccount string `name:"state-account" env:"-" placeholder:"NAME" help:"The account that contains the state, for items:..."`
 

@@ -3,18 +3,17 @@ package transfercmd
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/remote"
+	"github.com/decandb/decan/cmd/decan/internal/rows"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -59,7 +58,7 @@ func (c *Export) Run(streams console.Streams) error {
 		return err
 	}
 	defer client.Close()
-	ex := &exporter{Export: c, client: client, streams: streams, meter: console.NewMeter(streams.Err)}
+	ex := &exporter{Export: c, client: client, streams: streams, meter: console.NewHint(streams.Err)}
 	err = ex.toFile(func(out io.Writer) error { return ex.write(ctx, format, out) })
 	ex.meter.End()
 	switch {
@@ -110,154 +109,15 @@ func (ex *exporter) toFile(write func(io.Writer) error) error {
 // write writes all rows in a format.
 func (ex *exporter) write(ctx context.Context, format string, out io.Writer) error {
 	ex.count(ctx)
-	switch {
-	case format == formatLines:
-		return ex.read(ctx, func(row value.Value) error {
-			_, err := out.Write(append(row.Append(nil), '\n'))
-			return err
-		})
-	case format == formatArray:
-		return ex.writeArray(ctx, out)
-	case len(ex.Columns) > 0:
-		return ex.writeColumns(ctx, out)
-	}
-	return ex.writeTable(ctx, out)
-}
-
-func (ex *exporter) writeArray(ctx context.Context, out io.Writer) error {
-	before := "[\n"
-	err := ex.read(ctx, func(row value.Value) error {
-		_, err := out.Write(row.Append([]byte(before)))
-		before = ",\n"
-		return err
-	})
+	writer, err := rows.NewWriter(format, out, rows.Options{Columns: ex.Columns})
 	if err != nil {
 		return err
 	}
-	if before == "[\n" {
-		_, err = io.WriteString(out, "[]\n")
-	} else {
-		_, err = io.WriteString(out, "\n]\n")
-	}
-	return err
-}
-
-// writeColumns writes the requested columns.
-func (ex *exporter) writeColumns(ctx context.Context, out io.Writer) error {
-	var columns columnSet
-	for _, name := range ex.Columns {
-		if _, err := parseColumn(name); err != nil {
-			return err
-		}
-		columns.add(name)
-	}
-	table, err := newTable(out, columns.names)
-	if err != nil {
+	defer writer.Discard()
+	if err := ex.read(ctx, writer.Write); err != nil {
 		return err
 	}
-	err = ex.read(ctx, func(row value.Value) error {
-		if err := tabular(row); err != nil {
-			return err
-		}
-		return table.Write(columns.row(row))
-	})
-	table.Flush()
-	return errors.Join(err, table.Error())
-}
-
-// columnsMax is the maximum number of columns of a table: documents whose property
-// names are data, such as ids, do not fit in a table.
-const columnsMax = 10_000
-
-// writeTable writes all columns. The first line names all of them, so the rows wait in
-// a temporary file.
-func (ex *exporter) writeTable(ctx context.Context, out io.Writer) error {
-	spool, err := os.CreateTemp("", "decan-export-*.jsonl")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(spool.Name())
-	defer spool.Close()
-	var columns columnSet
-	rows := bufio.NewWriterSize(spool, 256<<10)
-	err = ex.read(ctx, func(row value.Value) error {
-		if err := tabular(row); err != nil {
-			return err
-		}
-		flatten("", row, func(column, _ string) { columns.add(column) })
-		if len(columns.names) > columnsMax {
-			return fmt.Errorf("the rows have more than %d columns: choose columns with --columns, or another format with --format", columnsMax)
-		}
-		_, err := rows.Write(append(row.Append(nil), '\n'))
-		return err
-	})
-	if err = errors.Join(err, rows.Flush()); err != nil {
-		return err
-	}
-	if _, err := spool.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return writeSpooled(spool, &columns, out)
-}
-
-// writeSpooled writes JSON lines as CSV.
-func writeSpooled(spool io.Reader, columns *columnSet, out io.Writer) error {
-	table, err := newTable(out, columns.names)
-	if err != nil {
-		return err
-	}
-	lines := bufio.NewReaderSize(spool, 256<<10)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			table.Flush()
-			return table.Error()
-		}
-		if err != nil {
-			return err
-		}
-		row, err := value.Parse(line)
-		if err != nil {
-			return err
-		}
-		if err := table.Write(columns.row(row)); err != nil {
-			return err
-		}
-	}
-}
-
-// byteOrderMark at the beginning of a file says that it is UTF-8.
-const byteOrderMark = "\xef\xbb\xbf"
-
-// newTable writes the names of the columns, if there are any. Readers skip a byte order
-// mark at the beginning of a file, so a first name that begins with one is preceded by
-// another. They skip empty lines, so a single empty name is quoted.
-func newTable(out io.Writer, columns []string) (*csv.Writer, error) {
-	table := csv.NewWriter(out)
-	if len(columns) == 0 {
-		return table, nil
-	}
-	if strings.HasPrefix(columns[0], byteOrderMark) {
-		if _, err := io.WriteString(out, byteOrderMark); err != nil {
-			return nil, err
-		}
-	}
-	if len(columns) == 1 && columns[0] == "" {
-		_, err := io.WriteString(out, `""`+"\n")
-		return table, err
-	}
-	return table, table.Write(columns)
-}
-
-// tabular returns an error if row cannot be a row of a table.
-func tabular(row value.Value) error {
-	if row.Kind() != value.KindObject {
-		return fmt.Errorf("a row is %s, and CSV needs objects: remove VALUE from the query, or give another --format", article(row.Kind()))
-	}
-	if row.Len() == 0 {
-		return errors.New("a row is an empty object, which CSV cannot express: give another --format")
-	}
-	return nil
+	return writer.Close()
 }
 
 // count requests the number of rows, for the progress. Only that of the default query
@@ -270,9 +130,9 @@ func (ex *exporter) count(ctx context.Context) {
 	if err != nil || page.Status != http.StatusOK {
 		return // The export works without the count.
 	}
-	var rows struct{ Documents []int64 }
-	if json.Unmarshal(page.Body, &rows) == nil && len(rows.Documents) == 1 {
-		ex.total = rows.Documents[0]
+	var counted struct{ Documents []int64 }
+	if json.Unmarshal(page.Body, &counted) == nil && len(counted.Documents) == 1 {
+		ex.total = counted.Documents[0]
 	}
 }
 
@@ -289,7 +149,7 @@ func (ex *exporter) ask(ctx context.Context, text, continuation string) (remote.
 	if continuation != "" {
 		headers = append(headers, "x-ms-continuation", continuation)
 	}
-	a, err := retrying(ctx, func() (remote.Answer, error) {
+	a, err := remote.Retrying(ctx, func() (remote.Answer, error) {
 		a, err := ex.client.Do(ctx, http.MethodPost, remote.DocumentPath(ex.Database, ex.Container), body, headers...)
 		if spent, err := a.Charge(); err == nil {
 			ex.charge += spent
@@ -315,7 +175,7 @@ func (ex *exporter) read(ctx context.Context, take func(value.Value) error) erro
 		}
 		for _, row := range answered.Get("Documents").Items() {
 			if !ex.System {
-				row = row.Without(systemProperties...)
+				row = row.Without(rows.SystemProperties...)
 			}
 			if err := take(row); err != nil {
 				return err

@@ -16,8 +16,6 @@ import (
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/remote"
-	"github.com/decandb/decan/internal/value"
-	"github.com/decandb/decan/partitionkey"
 )
 
 // Import is decan import.
@@ -128,12 +126,12 @@ type importState struct {
 
 // open requests the container, and finds where to begin.
 func (im *importer) open(ctx context.Context) error {
-	im.meter = console.NewMeter(im.streams.Err)
-	container, err := keyPaths(ctx, im.client, im.Database, im.Container)
+	im.meter = console.NewHint(im.streams.Err)
+	paths, err := im.client.KeyPaths(ctx, im.Database, im.Container)
 	if err != nil {
 		return err
 	}
-	im.paths = container
+	im.paths = paths
 	im.skip = im.Skip
 	if im.State != "" {
 		if im.skip, err = im.loadState(); err != nil {
@@ -293,7 +291,7 @@ func (im *importer) readFile(ctx context.Context, name string, number *int64, qu
 			}
 			continue
 		}
-		key := keyHeader(rec.document, im.paths)
+		key := remote.KeyOf(rec.document, im.paths)
 		j.key = key
 		shard := fnv.New32a()
 		_, _ = io.WriteString(shard, key+"\x00"+rec.document.Get("id").Text()) // It never fails.
@@ -315,7 +313,7 @@ func (im *importer) write(ctx context.Context, j job) error {
 	}
 	body := j.document.Append(nil)
 	charge := 0.0
-	a, err := retrying(ctx, func() (remote.Answer, error) {
+	a, err := remote.Retrying(ctx, func() (remote.Answer, error) {
 		a, err := im.client.Do(ctx, http.MethodPost, remote.DocumentPath(im.Database, im.Container), body,
 			"content-type", "application/json",
 			"x-ms-documentdb-partitionkey", j.key,
@@ -428,58 +426,4 @@ func (c *counting) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	c.count.Add(int64(n))
 	return n, err
-}
-
-// keyPaths requests the paths of the levels of a container's key.
-func keyPaths(ctx context.Context, client *remote.Documents, database, container string) ([][]string, error) {
-	a, err := retrying(ctx, func() (remote.Answer, error) {
-		return client.Do(ctx, http.MethodGet, []string{"dbs", database, "colls", container}, nil)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if a.Status != http.StatusOK {
-		return nil, a.Refusal("the container " + database + "/" + container)
-	}
-	var definition struct {
-		PartitionKey struct {
-			Paths []string `json:"paths"`
-		} `json:"partitionKey"`
-	}
-	if err := json.Unmarshal(a.Body, &definition); err != nil {
-		return nil, fmt.Errorf("the container %s/%s: %w", database, container, err)
-	}
-	var paths [][]string
-	for _, text := range definition.PartitionKey.Paths {
-		names, err := partitionkey.ParsePath(text)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, names)
-	}
-	return paths, nil
-}
-
-// keyHeader returns the partition key of a document in the form of the header.
-func keyHeader(document value.Value, paths [][]string) string {
-	components := make([]partitionkey.Component, len(paths))
-	for i, names := range paths {
-		v := document
-		for _, name := range names {
-			v = v.Get(name)
-		}
-		switch v.Kind() {
-		case value.KindNull:
-			components[i] = partitionkey.Null()
-		case value.KindBool:
-			components[i] = partitionkey.Bool(v.Bool())
-		case value.KindNumber:
-			components[i] = partitionkey.Number(v.Float())
-		case value.KindString:
-			components[i] = partitionkey.String(v.Text())
-		default:
-			components[i] = partitionkey.Undefined()
-		}
-	}
-	return partitionkey.NewKey(components...).String()
 }

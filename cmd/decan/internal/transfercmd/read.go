@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/rows"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -45,7 +46,7 @@ var errLongRecord = fmt.Errorf("the document is longer than %d MB", recordBytesM
 // newRecordReader returns a reader for a format. It skips a byte order mark.
 func newRecordReader(format string, in io.Reader, inferTypes bool) (recordReader, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
-	if mark, err := buffered.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
+	if mark, err := buffered.Peek(len(rows.ByteOrderMark)); err == nil && string(mark) == rows.ByteOrderMark {
 		_, _ = buffered.Discard(len(mark)) // They are in the buffer.
 	}
 	switch format {
@@ -64,19 +65,9 @@ func parseDocument(text []byte) (value.Value, error) {
 		return document, err
 	}
 	if document.Kind() != value.KindObject {
-		return document, fmt.Errorf("a document must be a JSON object, not %s", article(document.Kind()))
+		return document, fmt.Errorf("a document must be a JSON object, not %s", rows.Article(document.Kind()))
 	}
 	return document, nil
-}
-
-func article(kind value.Kind) string {
-	switch kind {
-	case value.KindArray:
-		return "an array"
-	case value.KindNull:
-		return "null"
-	}
-	return "a " + kind.String()
 }
 
 // lineReader reads JSON lines. It skips blank lines.
@@ -281,7 +272,7 @@ func newCSVReader(in io.Reader, infer bool) (*csvReader, error) {
 			return nil, fmt.Errorf("line 1: column %q appears twice", column)
 		}
 		seen[column] = true
-		names, err := parseColumn(column)
+		names, err := rows.ParseColumn(column)
 		if err != nil {
 			return nil, fmt.Errorf("line 1: %w", err)
 		}
@@ -314,7 +305,7 @@ func (r *csvReader) next() (record, error) {
 		}
 		v := value.String(cell)
 		if r.infer {
-			v = inferCell(r.header[i], cell)
+			v = rows.InferCell(r.header[i], cell)
 		}
 		if err := object.put(r.columns[i], v); err != nil {
 			return record{}, &recordError{line, fmt.Errorf("the property of column %d %w", i+1, err)}

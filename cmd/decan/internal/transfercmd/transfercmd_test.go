@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/decandb/decan/cmd/decan/internal/rows"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -102,13 +103,18 @@ func (endlessReader) Read(p []byte) (int, error) {
 
 // toCSV writes documents as export does.
 func toCSV(t testing.TB, documents []value.Value) string {
-	var columns columnSet
-	var spool, out bytes.Buffer
-	for _, d := range documents {
-		flatten("", d, func(column, _ string) { columns.add(column) })
-		spool.Write(append(d.Append(nil), '\n'))
+	var out bytes.Buffer
+	w, err := rows.NewWriter(rows.CSV, &out, rows.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := writeSpooled(&spool, &columns, &out); err != nil {
+	defer w.Discard()
+	for _, d := range documents {
+		if err := w.Write(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -150,8 +156,8 @@ func isText(v value.Value) bool { return !v.IsDefined() || v.Kind() == value.Kin
 // deep reports whether a column would have too many levels.
 func deep(v value.Value) bool {
 	found := false
-	flatten("", v, func(column, _ string) {
-		names, err := parseColumn(column)
+	rows.Flatten("", v, func(column, _ string) {
+		names, err := rows.ParseColumn(column)
 		found = found || err != nil || len(names) > value.DepthMax
 	})
 	return found
@@ -184,27 +190,6 @@ func FuzzReadRecords(f *testing.F) {
 			same := func(a, b value.Value) bool { return value.Equal(a, b) }
 			if !slices.EqualFunc(documents, again, same) || !slices.EqualFunc(documents, once, same) {
 				t.Fatalf("%s: %q changes when it is written", format, text)
-			}
-		}
-	})
-}
-
-// FuzzColumn escapes and reads names.
-func FuzzColumn(f *testing.F) {
-	f.Add("a", "b.c")
-	f.Add(`\`, "")
-	f.Add("\r\n", `\r`)
-	f.Fuzz(func(t *testing.T, a, b string) {
-		names, err := parseColumn(escapeColumn(a) + "." + escapeColumn(b))
-		if err != nil || !slices.Equal(names, []string{a, b}) {
-			t.Fatalf("%q and %q come back as %q, %v", a, b, names, err)
-		}
-		if names, err := parseColumn(a); err == nil {
-			for i := range names {
-				names[i] = escapeColumn(names[i])
-			}
-			if again := strings.Join(names, "."); again != a && !strings.Contains(a, "\r") {
-				t.Fatalf("%q is written again as %q", a, again)
 			}
 		}
 	})

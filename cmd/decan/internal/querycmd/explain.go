@@ -1,19 +1,19 @@
-package main
+package querycmd
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/remote"
 )
 
-type explainCommand struct {
+// Explain is decan explain.
+type Explain struct {
 	Database  string            `arg:"" help:"The database."`
 	Container string            `arg:"" help:"The container."`
 	Query     string            `arg:"" help:"The query, such as 'SELECT * FROM c WHERE c.n > @n'."`
@@ -69,46 +69,39 @@ func (l indexList) String() string {
 }
 
 // Run shows how the server runs the first page of the query.
-func (c *explainCommand) Run(streams console.Streams) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	page, err := c.ask(ctx)
-	if err != nil {
-		return err
-	}
-	if page.Status != http.StatusOK {
-		return remote.Refusal(page.Status, page.Body)
-	}
-	var rows struct{ Documents []json.RawMessage }
-	if err := json.Unmarshal(page.Body, &rows); err != nil || len(rows.Documents) != 1 {
-		return fmt.Errorf("%s does not explain queries: it answered %.100s", c.Endpoint, page.Body)
-	}
-	if c.JSON {
-		return console.PrintJSON(streams.Out, rows.Documents[0])
-	}
-	var e explanation
-	if err := json.Unmarshal(rows.Documents[0], &e); err != nil {
-		return err
-	}
-	return e.print(streams.Out)
-}
-
-// ask sends the query.
-func (c *explainCommand) ask(ctx context.Context) (remote.Answer, error) {
+func (c *Explain) Run(streams console.Streams) error {
+	ctx, stop := console.Interruptible()
+	defer stop()
 	client, err := c.Documents(1)
 	if err != nil {
-		return remote.Answer{}, err
+		return err
 	}
 	defer client.Close()
-	body, err := remote.QueryBody(c.Query, c.Params)
+	s := remote.Statement{Database: c.Database, Container: c.Container, Text: c.Query, Parameters: c.Params, Key: c.Partition}
+	return PrintPlan(ctx, client, s, c.JSON, streams.Out)
+}
+
+// PrintPlan writes how the server runs the first page of a statement, as JSON or for
+// people.
+func PrintPlan(ctx context.Context, client *remote.Documents, s remote.Statement, asJSON bool, out io.Writer) error {
+	s.Explain = true
+	page, err := client.Page(ctx, s, "")
 	if err != nil {
-		return remote.Answer{}, err
+		return err
 	}
-	headers := remote.QueryHeaders("x-decan-explain", "true")
-	if c.Partition != "" {
-		headers = append(headers, "x-ms-documentdb-partitionkey", c.Partition)
+	// Another server ignores the request for a plan, and answers with rows.
+	if len(page.Rows) != 1 || !page.Rows[0].Get("text").IsDefined() || !page.Rows[0].Get("partitions").IsDefined() {
+		return errors.New("this server does not explain queries: only Decan does")
 	}
-	return client.Do(ctx, http.MethodPost, remote.DocumentPath(c.Database, c.Container), body, headers...)
+	plan := []byte(page.Rows[0].JSON())
+	if asJSON {
+		return console.PrintJSON(out, json.RawMessage(plan))
+	}
+	var e explanation
+	if err := json.Unmarshal(plan, &e); err != nil {
+		return err
+	}
+	return e.print(out)
 }
 
 // print writes the plan as a tree, and the cost of running it.
