@@ -15,6 +15,7 @@ type box []cell
 type cell struct {
 	place  string
 	values domain
+	firm   domain // what suppositions are compared with; see reach.loose
 }
 
 func (b box) find(place string) int {
@@ -32,14 +33,10 @@ const (
 	iterated = "!" // an input iterates over its elements
 )
 
-// refutes reports whether a supposition excludes the values of a place.
-func (b box) refutes(place string, values domain) bool {
-	for i := range b {
-		if rest, ok := strings.CutPrefix(b[i].place, supposed); ok && rest == place {
-			return values.meet(b[i].values).empty()
-		}
-	}
-	return false
+// refutes reports whether a supposition excludes the firm values of a place.
+func (b box) refutes(place string, firm domain) bool {
+	at := b.find(supposed + place)
+	return at >= 0 && firm.meet(b[at].values).empty()
 }
 
 // composed reports whether d is a list of arrays and objects.
@@ -78,7 +75,12 @@ func (b box) restrictParts(place string, values domain) bool {
 // partsAt returns the values of a place directly inside another one with these values.
 func partsAt(parts []value.Value, outer, place string) (domain, bool) {
 	rest, ok := strings.CutPrefix(place, outer)
-	if !ok || len(rest) == 0 || rest[0] != '/' {
+	switch {
+	case !ok || rest == "":
+		return domain{}, false
+	case rest[0] == '[':
+		return elementsAt(parts, rest)
+	case rest[0] != '/':
 		return domain{}, false
 	}
 	size, name, _ := strings.Cut(rest[1:], ":")
@@ -88,6 +90,20 @@ func partsAt(parts []value.Value, outer, place string) (domain, bool) {
 	values := make([]value.Value, len(parts))
 	for i, v := range parts {
 		values[i] = v.Get(name)
+	}
+	return just(values...), true
+}
+
+// elementsAt returns the values of an element if rest is the step to it.
+func elementsAt(parts []value.Value, rest string) (domain, bool) {
+	text, ok := strings.CutSuffix(strings.TrimPrefix(rest, "["), "]")
+	n, err := strconv.ParseUint(text, 10, 31)
+	if !ok || err != nil {
+		return domain{}, false
+	}
+	values := make([]value.Value, len(parts))
+	for i, v := range parts {
+		values[i] = v.Index(int(n))
 	}
 	return just(values...), true
 }
@@ -117,6 +133,7 @@ next:
 				if at >= 0 {
 					r.work -= (len(out[i][at].values.intervals) + len(b[at].values.intervals)) / 8
 					out[i][at].values = out[i][at].values.join(b[at].values)
+					out[i][at].firm = out[i][at].firm.join(b[at].firm)
 				}
 				continue next
 			}
@@ -140,7 +157,7 @@ func differsAt(a, b box) (at int, ok bool) {
 		switch {
 		case a[i].place != b[i].place:
 			return 0, false
-		case a[i].values.equal(b[i].values):
+		case a[i].values.equal(b[i].values) && a[i].firm.equal(b[i].firm):
 		case at >= 0:
 			return 0, false
 		default:
@@ -183,7 +200,7 @@ func hull(list []box) box {
 		if all.kinds&(mayNumber|mayString) != 0 {
 			all.intervals = united(intervals)
 		}
-		out = append(out, cell{c.place, all})
+		out = append(out, cell{c.place, all, anything})
 	}
 	return out
 }

@@ -32,6 +32,8 @@ var (
 	certainly = domain{kinds: mayTrue}
 )
 
+var notNegative = domain{kinds: mayNumber, intervals: []interval{{low: value.Int(0), high: value.Number(math.Inf(1))}}}
+
 // The intervals of all numbers, of those that have an order, and of all strings.
 var (
 	allNumbers     = interval{low: value.Number(math.NaN()), high: value.Number(math.Inf(1))}

@@ -159,6 +159,10 @@ func (r *reach) subqueryKinds(n node, x *sql.Subquery) kinds {
 		return mayBool
 	case sql.SubqueryArray:
 		return mayArray
+	case sql.SubqueryFirst, sql.SubqueryLast:
+		if iterates(x.Query) {
+			return mayAny
+		}
 	}
 	row := r.rowOf(n, x.Query)
 	if row.s == nil {
@@ -336,7 +340,7 @@ type signature struct {
 	args   []kinds // of the first arguments, for the result to be defined
 }
 
-var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny}
+var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny, '!': mayExist}
 
 // signatures maps names of functions to signatures. A key of the literal is the kind of
 // the result, followed by a blank and the kinds of the arguments.
@@ -363,7 +367,7 @@ var signatures = makeSignatures(map[string]string{
 	"s as":  "StringJoin",
 	"s n":   "TicksToDateTime TimestampToDateTime",
 	"s nnn": "DateTimeFromParts",
-	"s ?":   "ToString",
+	"s !":   "ToString",
 	"b s":   "StringToBoolean",
 	"b ss":  "CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
 	"a s":   "StringToArray",

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"slices"
+
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
@@ -12,6 +14,7 @@ type reach struct {
 	work       int // the remaining steps; at 0 nothing more is restricted
 	names      map[*scope]string
 	projecting bool // a value is examined, and not a filter
+	loose      bool // what follows is not compared with suppositions: that a property or an input is there
 }
 
 // reachMax is the number of steps for one query, which bounds the time for long texts.
@@ -70,6 +73,10 @@ func (r *reach) referred(n node) (node, bool) {
 	case *sql.IndexExpr:
 		if v, ok := r.constant(n.at(x.Index)); ok && v.Kind() == value.KindString {
 			return r.member(r.resolve(n.at(x.X)), v.Text())
+		}
+	case *sql.LetExpr:
+		if s := n.s.owner.lets[x]; s != nil {
+			return node{x: x.In, s: s}, true
 		}
 	case *sql.ConditionalExpr:
 		if v, ok := r.constant(n.at(x.Cond)); ok {
@@ -221,39 +228,45 @@ func (r *reach) restrict(n node, d domain, in []box) []box {
 	for _, b := range in {
 		r.work -= 1 + len(b)/8 + len(d.intervals)
 		at := b.find(place)
-		have := whole
+		have, firm := whole, anything
 		if at >= 0 {
-			have = b[at].values
+			have, firm = b[at].values, b[at].firm
 		}
 		values := have.meet(d)
-		if values = b.insideParts(place, values); values.empty() || !r.projecting && b.refutes(place, values) || !b.restrictParts(place, values) {
+		if !r.loose {
+			firm = firm.meet(d)
+		}
+		if values = b.insideParts(place, values); values.empty() || !r.loose && b.refutes(place, firm) || !b.restrictParts(place, values) {
 			continue
 		}
 		if at >= 0 {
-			b[at].values = values
+			b[at].values, b[at].firm = values, firm
 		} else {
-			b = append(b, cell{place, values})
+			b = append(b, cell{place, values, firm})
 		}
 		out = append(out, b)
 	}
 	return out
 }
 
-// suppose adds that a place has a value of d, for a function whose argument the planner
-// does not follow into the select list.
+// suppose adds that a property has a value of d, for a search in it: the planner does not
+// compare that with conditions that the property or a part of it is there.
 func (r *reach) suppose(n node, d domain, in []box) []box {
 	n = r.resolve(n)
 	place, ok := r.place(n)
-	if !ok {
-		return in
-	}
-	in = r.restrict(n, something, in)
 	switch x := n.x.(type) {
+	case nil, *sql.Ident:
 	case *sql.MemberExpr:
 		in = r.suppose(n.at(x.X), domain{kinds: mayObject}, in)
 	case *sql.IndexExpr:
 		in = r.suppose(n.at(x.X), domain{kinds: mayArray}, in)
+	default:
+		ok = false
 	}
+	if !ok {
+		return r.want(n, d, in)
+	}
+	in = r.restrict(n, something, in)
 	out := in[:0]
 	for _, b := range in {
 		r.work -= 1 + len(b)/8
@@ -262,13 +275,13 @@ func (r *reach) suppose(n node, d domain, in []box) []box {
 		if at >= 0 {
 			values = d.meet(b[at].values)
 		}
-		if have := b.find(place); values.empty() || !r.projecting && have >= 0 && b[have].values.meet(values).empty() {
+		if have := b.find(place); values.empty() || have >= 0 && b[have].firm.meet(values).empty() {
 			continue
 		}
 		if at >= 0 {
 			b[at].values = values
 		} else {
-			b = append(b, cell{supposed + place, values})
+			b = append(b, cell{supposed + place, values, anything})
 		}
 		out = append(out, b)
 	}
@@ -280,7 +293,10 @@ func (r *reach) suppose(n node, d domain, in []box) []box {
 func (r *reach) path(n, of node, d domain, parent kinds, in []box) []box {
 	in = r.restrict(n, d, in)
 	if d.kinds&mayMiss == 0 {
+		before := r.loose
+		r.loose = before || d.kinds == mayExist
 		in = r.want(of, domain{kinds: parent}, in)
+		r.loose = before
 	}
 	return in
 }
@@ -289,8 +305,8 @@ func (r *reach) path(n, of node, d domain, parent kinds, in []box) []box {
 // makes its rows of documents; any other makes them for a document.
 func (r *reach) rows(q *sql.Select, s *scope, top bool, in []box) []box {
 	n := node{s: s}
-	if isGrouped(q) && len(q.GroupBy) == 0 && !top && !onlyExtremes(q) {
-		return in // it always has a row
+	if possible, done := r.totals(q, n, top); done {
+		return unless(!possible, in)
 	}
 	if q.From != nil {
 		for i := range q.From.Inputs {
@@ -315,10 +331,71 @@ func (r *reach) rows(q *sql.Select, s *scope, top bool, in []box) []box {
 		in = r.want(n.at(q.Value), something, in)
 	case q.Value != nil && onlyExtremes(q):
 		in = r.want(n.at(q.Value.(*sql.CallExpr).Args[0]), something, in)
-	case len(q.GroupBy) == 0:
+	case len(q.GroupBy) == 0 && top && !r.single(q, s, top):
 		in = r.counted(q, n, in)
 	}
 	return in
+}
+
+// totals examines a query with aggregates that has a row whatever its inputs are: done is
+// false for any other query. The row can be undefined and so no row: possible is false if
+// it always is.
+func (r *reach) totals(q *sql.Select, n node, top bool) (possible, done bool) {
+	if !isGrouped(q) {
+		return true, false
+	}
+	single := r.single(q, n.s, top)
+	switch {
+	case top && !single || len(q.GroupBy) > 0 && !single, !totalled(q):
+		return true, false
+	case q.Value == nil:
+		return true, !top
+	}
+	if kind, ok := aggregateKind(q.Value); ok && single {
+		arg := n.at(q.Value.(*sql.CallExpr).Args[0])
+		if (kind == Sum || kind == Average) && !top && r.kinds(arg)&mayNumber == 0 || kind == Sum && top && r.kinds(arg)&^(mayArray|mayObject) == 0 {
+			return false, true
+		}
+		if kind == Average {
+			return true, false
+		}
+	}
+	if onlyExtremes(q) {
+		return true, false
+	}
+	possible = r.kinds(n.at(q.Value))&^mayMiss != 0
+	return possible, !top || !possible
+}
+
+// totalled reports whether a column of a query, or its value, has an aggregate.
+func totalled(q *sql.Select) bool {
+	for x := range q.Columns() {
+		if hasAggregate(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// single reports whether the inputs of a query have one row for a document, or in total:
+// the planner evaluates such a query as an expression, without groups.
+func (r *reach) single(q *sql.Select, s *scope, top bool) bool {
+	if multiplies(q) || !top {
+		return !multiplies(q)
+	}
+	if q.From == nil || q.From.Inputs[0].Subquery == nil {
+		return false
+	}
+	first := q.From.Inputs[0].Subquery
+	inner := s.scopeOf(first)
+	return inner != nil && (isGrouped(first) && len(first.GroupBy) == 0 || r.single(first, inner, true))
+}
+
+// multiplies is [iterates], except in subqueries whose rows are counted to a single one.
+func multiplies(q *sql.Select) bool {
+	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
+		return in.In || in.Subquery != nil && multiplies(in.Subquery) && (len(in.Subquery.GroupBy) > 0 || !isGrouped(in.Subquery))
+	})
 }
 
 // onlyExtremes reports whether the VALUE of a query is a minimum or a maximum, which is
@@ -337,6 +414,11 @@ func (r *reach) counted(q *sql.Select, n node, in []box) []box {
 				return in
 			}
 			calls = append(calls, call)
+		}
+	}
+	for i := range q.OrderBy {
+		if hasAggregate(q.OrderBy[i].Expr) {
+			return in
 		}
 	}
 	var out []box
@@ -375,31 +457,44 @@ func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 	if !input.In {
 		return r.want(n, something, in)
 	}
-	in = r.want(n, domain{kinds: mayArray}, in)
+	before := r.loose
+	r.loose = true
+	in = r.want(n, r.list(r.resolve(n)), in)
+	r.loose = before
 	if place, ok := r.place(r.resolve(n)); ok {
 		for i, b := range in {
-			in[i] = append(b, cell{iterated + place, domain{kinds: mayArray}})
+			in[i] = append(b, cell{iterated + place, domain{kinds: mayArray}, anything})
 		}
 	}
 	return in
 }
 
-// listOf returns what the rows of a subquery must be that an input iterates over: arrays.
-// As in the service, results of functions count as arrays, and so do rows that have a
-// condition of their own and no array in them.
+// listOf returns what the rows of a subquery must be that an input iterates over. As in
+// the service, a row with a condition of its own may be anything.
 func (r *reach) listOf(row node, q *sql.Select, s *scope, top bool) domain {
-	if _, ok := r.constant(row); !ok {
-		switch x := row.x.(type) {
-		case *sql.CallExpr:
-			return something
-		case *sql.Subquery:
-			if x.Kind == sql.SubqueryExists {
-				return something
-			}
-		}
-	}
-	if !top && r.kinds(row)&mayArray == 0 && (q.Where != nil || r.mayLack(q, s)) {
+	if !top && !iterates(q) && (q.Where != nil || r.mayLack(q, s)) {
 		return anything
+	}
+	return r.list(row)
+}
+
+// list returns what a resolved node must be that an input iterates over: an array. As in
+// the service, results of functions, conditions and subqueries count as arrays.
+func (r *reach) list(n node) domain {
+	if _, ok := r.constant(n); ok {
+		return domain{kinds: mayArray}
+	}
+	switch x := n.x.(type) {
+	case *sql.ConditionalExpr, *sql.CoalesceExpr:
+		return something
+	case *sql.CallExpr:
+		if kind, ok := aggregateKind(x); !ok || kind != Count && kind != CountIf || n.s.root || n.s.query != nil && (n.s.query.From != nil || n.s.query.Where != nil) {
+			return something
+		}
+	case *sql.Subquery:
+		if x.Kind == sql.SubqueryScalar {
+			return something
+		}
 	}
 	return domain{kinds: mayArray}
 }
@@ -410,7 +505,13 @@ func (r *reach) mayLack(q *sql.Select, s *scope) bool {
 		return false
 	}
 	for i := range q.From.Inputs {
-		if in := &q.From.Inputs[i]; in.Subquery == nil && !in.In {
+		in := &q.From.Inputs[i]
+		if name, ok := in.Collection.(*sql.Ident); ok {
+			if a, _ := s.before(i).lookup(name.Name); !a.let {
+				continue
+			}
+		}
+		if in.Subquery == nil && !in.In {
 			if of, ok := r.input(s, i); ok && r.kinds(of)&mayMiss != 0 {
 				return true
 			}

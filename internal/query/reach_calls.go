@@ -185,49 +185,75 @@ func iterates(q *sql.Select) bool {
 
 // exists adds that a subquery has a row, or that it has none.
 func (r *reach) exists(q *sql.Select, s *scope, has bool, in []box) []box {
-	switch {
-	case has:
+	if has {
 		return r.rows(q, s, false, in)
-	case r.certain(q, s):
+	}
+	switch list, ok := r.obstacles(nil, q, s); {
+	case ok && len(list) == 0:
 		return nil
-	case q.From == nil && q.Where == nil && q.Value != nil && !isGrouped(q):
-		return r.want(node{x: q.Value, s: s}, missing, in)
+	case ok && len(list) == 1:
+		return r.want(list[0].of, list[0].values, in)
 	}
 	return in
 }
 
-// certain reports whether a query has a row for every document.
-func (r *reach) certain(q *sql.Select, s *scope) bool {
-	if len(q.GroupBy) > 0 || q.Value != nil && r.kinds(node{x: q.Value, s: s})&mayMiss != 0 {
-		return false
+// obstacle is a way in which a query can have no row for a document.
+type obstacle struct {
+	of     node
+	values domain
+}
+
+// obstacles appends the ways in which a query can have no row. It returns false if it does
+// not know all of them.
+func (r *reach) obstacles(list []obstacle, q *sql.Select, s *scope) ([]obstacle, bool) {
+	if iterates(q) || r.work <= 0 {
+		return list, false
 	}
-	if isGrouped(q) {
-		for x := range q.Columns() {
-			for call := range aggregatesIn(x) {
-				if kind, _ := aggregateKind(call); kind != Count && kind != CountIf && kind != Sum && kind != Average {
-					return false
-				}
-			}
+	r.work--
+	if q.Value != nil && r.kinds(node{x: q.Value, s: s})&mayMiss != 0 {
+		if totalled(q) {
+			return list, false
 		}
-		return true
+		list = append(list, obstacle{node{x: q.Value, s: s}, missing})
+	}
+	if totalled(q) && len(q.GroupBy) == 0 {
+		return list, q.Where == nil && !r.mayLack(q, s) || !onlyLists(q)
 	}
 	if q.Where != nil && r.kinds(node{x: q.Where, s: s}) != mayTrue {
-		return false
+		list = append(list, obstacle{node{x: q.Where, s: s}, domain{kinds: mayAny &^ mayTrue}})
 	}
 	if q.From == nil {
-		return true
+		return list, true
 	}
 	for i := range q.From.Inputs {
 		in := &q.From.Inputs[i]
-		switch {
-		case in.In:
-			return false
-		case in.Subquery != nil:
-			if inner := s.scopeOf(in.Subquery); inner == nil || !r.certain(in.Subquery, inner) {
+		if in.Subquery != nil {
+			inner, ok := s.scopeOf(in.Subquery), false
+			if inner == nil {
+				return list, false
+			}
+			if list, ok = r.obstacles(list, in.Subquery, inner); !ok {
+				return list, false
+			}
+			continue
+		}
+		if i == 0 && s.root {
+			return list, false
+		}
+		if of := (node{x: in.Collection, s: s.before(i)}); r.kinds(of)&mayMiss != 0 {
+			list = append(list, obstacle{of, missing})
+		}
+	}
+	return list, true
+}
+
+// onlyLists reports whether the only aggregates of a query are lists and sets.
+func onlyLists(q *sql.Select) bool {
+	for x := range q.Columns() {
+		for call := range aggregatesIn(x) {
+			if kind, _ := aggregateKind(call); kind != MakeList && kind != MakeSet {
 				return false
 			}
-		case i == 0 && s.root || r.kinds(node{x: in.Collection, s: s})&mayMiss != 0:
-			return false
 		}
 	}
 	return true
@@ -239,8 +265,8 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	if x.UDF || f == nil {
 		return in
 	}
-	if _, ok := aggregateKind(x); ok {
-		return r.value(n, d, unless(r.callKinds(n, x)&d.kinds == 0, in))
+	if kind, ok := aggregateKind(x); ok {
+		return unless(r.total(n, x, kind).meet(d).empty(), in)
 	}
 	if test := typeTests[f.name]; test != 0 {
 		return r.typeTest(n.at(x.Args[0]), f.name, test, d.kinds&mayBool, in)
@@ -306,6 +332,15 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	}, in)
 }
 
+// total returns the values that an aggregate can have. Over the single row of a query that
+// is an expression, a count is 0 or 1.
+func (r *reach) total(n node, x *sql.CallExpr, kind AggregateKind) domain {
+	if kind != Count && kind != CountIf || n.s.root || n.s.query != nil && iterates(n.s.query) {
+		return domain{kinds: r.callKinds(n, x)}
+	}
+	return just(value.Int(0), value.Int(1))
+}
+
 // plainPattern is a regular expression for texts that begin with a word.
 var plainPattern = regexp.MustCompile(`^\^[A-Za-z0-9 ]+$`)
 
@@ -329,7 +364,18 @@ func (r *reach) searched(n node, x *sql.CallExpr, d domain, in []box) []box {
 			return further[functions[strings.ToUpper(x.Name)].name]
 		}, in)
 	}
-	return r.suppose(n.at(x.Args[0]), domain{kinds: mayString}, r.want(n.at(x.Args[1]), domain{kinds: mayString}, in))
+	text := domain{kinds: mayString}
+	in = r.want(n.at(x.Args[1]), text, in)
+	if len(x.Args) > 2 {
+		in = r.want(n.at(x.Args[2]), domain{kinds: further[functions[strings.ToUpper(x.Name)].name]}, in)
+	}
+	switch v, ok := r.constant(n.at(x.Args[1])); {
+	case ok && v.Text() == "" && d.kinds&mayTrue == 0 && !isFunction(x, "RegexMatch"):
+		return nil // each string has the empty one
+	case !ok || v.Text() == "":
+		return r.want(n.at(x.Args[0]), text, in)
+	}
+	return r.suppose(n.at(x.Args[0]), text, in)
 }
 
 // unfollowed are the functions whose arguments the planner restricts only where it knows
@@ -350,7 +396,12 @@ func (r *reach) spatial(n node, x *sql.CallExpr, d domain, in []box) []box {
 	switch {
 	case d.kinds&(result|mayMiss) == 0:
 		return nil
+	case !nearer && !r.projecting || d.kinds&mayMiss != 0:
+		return in
 	case !nearer:
+		for _, arg := range x.Args {
+			in = r.want(n.at(arg), something, in)
+		}
 		return in
 	}
 	for _, arg := range x.Args[:2] {
@@ -373,6 +424,9 @@ func (r *reach) arguments(n node, x *sql.CallExpr, d domain, result kinds, each 
 	}
 	for i, arg := range x.Args {
 		in = r.want(n.at(arg), domain{kinds: each(i)}, in)
+	}
+	if isFunction(x, "LENGTH") || isFunction(x, "ARRAY_LENGTH") {
+		in = unless(d.meet(notNegative).empty(), in)
 	}
 	return r.value(n, d, in)
 }

@@ -37,7 +37,7 @@ const (
 // merge the query.
 func (p *Plan) rewriting(pinned, single bool) (rewriting, error) {
 	q := p.query
-	if pinned && (!q.Distinct || q.From == nil) {
+	if pinned && (!q.Distinct || q.From == nil) && !ordersTotals(q) {
 		return rewriting{top: -1, offset: -1, limit: -1, distinct: distinctNone}, nil
 	}
 	if err := p.uncomposed(); err != nil {
@@ -54,6 +54,16 @@ func (p *Plan) rewriting(pinned, single bool) (rewriting, error) {
 		return rewriteText(q, limits{p.top, -1, -1}), nil
 	}
 	return rewriteText(q, limits{p.top, p.offset, p.limit}), nil
+}
+
+// ordersTotals reports whether a query is in an order of aggregates or of their rows. As
+// in the service, its text for partitions is rewritten even if one answers alone.
+func ordersTotals(q *sql.Select) bool {
+	totals := isGrouped(q) && !ordersKeys(q)
+	return q.From != nil && slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool {
+		root, _ := pathRoot(sort.Expr, nil)
+		return totals && !isPath(sort.Expr) && !isDistance(sort.Expr) || hasAggregate(sort.Expr) || root != nil && countsRows(root.Name, q)
+	})
 }
 
 // limits are the values of TOP, OFFSET and LIMIT, -1 if absent.
@@ -194,7 +204,7 @@ func distinctCount(q *sql.Select, in inputs) (counted *sql.Select, alias string)
 func (r *rewriting) groups(q *sql.Select) {
 	text := *q
 	payload := r.partial(q)
-	r.buffered = slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) })
+	r.buffered = ordersTotals(q) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) })
 	text.Star, text.Value, text.Items = false, nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
 	r.bindCounts(&text)
 	switch {
@@ -294,10 +304,7 @@ func keyItems(keys []sql.Expr) sql.Expr {
 // also applies DISTINCT to rows that are groups.
 func (r *rewriting) ordered(q *sql.Select) {
 	r.order = q.OrderBy
-	r.buffered = isDistance(q.OrderBy[0].Expr) || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool {
-		name, ok := sort.Expr.(*sql.Ident)
-		return hasAggregate(sort.Expr) || ok && q.From != nil && countsRows(name.Name, q)
-	})
+	r.buffered = isDistance(q.OrderBy[0].Expr) || ordersTotals(q)
 	r.text = orderedText(q)
 	r.bindCounts(r.text)
 	if len(q.GroupBy) > 0 {
