@@ -311,7 +311,7 @@ func sortable(x sql.Expr, q *sql.Select) bool {
 // the value of an aggregate that always has one. Such values count as places.
 func countsRows(name string, q *sql.Select) bool {
 	first := &q.From.Inputs[0]
-	if first.Name() != name || first.In || first.Subquery == nil || !alwaysTrue(q.Where) || len(first.Subquery.GroupBy) > 0 || first.Subquery.Value == nil {
+	if first.Name() != name || first.In || first.Subquery == nil || !alwaysTrue(q.Where) && !replaced(q.Where) || len(first.Subquery.GroupBy) > 0 || first.Subquery.Value == nil {
 		return false
 	}
 	kind, ok := aggregateKind(first.Subquery.Value)
@@ -351,6 +351,17 @@ func columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
 func alwaysTrue(where sql.Expr) bool {
 	x, ok := where.(*sql.Literal)
 	return where == nil || ok && x.Value.IsTrue()
+}
+
+// replaced reports whether a filter is that of a rewritten text without another one: true
+// in place of its placeholder, and that the row is defined.
+func replaced(where sql.Expr) bool {
+	x, ok := where.(*sql.LogicalExpr)
+	if !ok || x.Or || len(x.Terms) != 2 || !alwaysTrue(x.Terms[0]) {
+		return false
+	}
+	call, ok := x.Terms[1].(*sql.CallExpr)
+	return ok && isFunction(call, "IS_DEFINED")
 }
 
 // filtersRows reports whether a subquery has rows of its own to filter, or no filter: the
