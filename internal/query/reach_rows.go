@@ -1,0 +1,226 @@
+package query
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/query/sql"
+)
+
+// rows adds what must hold for q, whose scope is s, to have a row. A query at the top
+// makes its rows of documents; any other makes them for a document.
+func (r *reach) rows(q *sql.Select, s *scope, top bool, in []box) []box {
+	n := node{s: s}
+	if possible, done := r.totals(q, n, top); done {
+		return unless(!possible, in)
+	}
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			in = r.from(q, s, i, top, in)
+		}
+	}
+	if q.Where != nil {
+		outer := r.projecting
+		r.projecting = false
+		in = r.want(n.at(q.Where), certainly, in)
+		r.projecting = outer
+	}
+	before := r.projecting
+	r.projecting = true
+	defer func() { r.projecting = before }()
+	switch {
+	case !isGrouped(q):
+		if q.Value != nil {
+			in = r.want(n.at(q.Value), something, in)
+		}
+	case q.Value != nil && !hasAggregate(q.Value):
+		in = r.want(n.at(q.Value), something, in)
+	case q.Value != nil && onlyExtremes(q):
+		in = r.want(n.at(q.Value.(*sql.CallExpr).Args[0]), something, in)
+	case len(q.GroupBy) == 0 && top && !r.single(q, s, top):
+		in = r.counted(q, n, in)
+	}
+	return in
+}
+
+// totals examines a query with aggregates that has a row whatever its inputs are: done is
+// false for any other query. The row can be undefined and so no row: possible is false if
+// it always is.
+func (r *reach) totals(q *sql.Select, n node, top bool) (possible, done bool) {
+	if !isGrouped(q) {
+		return true, false
+	}
+	single := r.single(q, n.s, top)
+	switch {
+	case top && !single || len(q.GroupBy) > 0 && !single, !totalled(q):
+		return true, false
+	case q.Value == nil:
+		return true, !top
+	}
+	if kind, ok := aggregateKind(q.Value); ok && single {
+		arg := n.at(q.Value.(*sql.CallExpr).Args[0])
+		if (kind == Sum || kind == Average) && !top && r.kinds(arg)&mayNumber == 0 || kind == Sum && top && r.kinds(arg)&^(mayArray|mayObject) == 0 {
+			return false, true
+		}
+		if kind == Average {
+			return true, false
+		}
+	}
+	if onlyExtremes(q) {
+		return true, false
+	}
+	possible = r.kinds(n.at(q.Value))&^mayMiss != 0
+	return possible, !top || !possible
+}
+
+// totalled reports whether a column of a query, or its value, has an aggregate.
+func totalled(q *sql.Select) bool {
+	for x := range q.Columns() {
+		if hasAggregate(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// single reports whether the inputs of a query have one row for a document, or in total:
+// the planner evaluates such a query as an expression, without groups.
+func (r *reach) single(q *sql.Select, s *scope, top bool) bool {
+	if multiplies(q) || !top {
+		return !multiplies(q)
+	}
+	if q.From == nil || q.From.Inputs[0].Subquery == nil {
+		return false
+	}
+	first := q.From.Inputs[0].Subquery
+	inner := s.scopeOf(first)
+	return inner != nil && (isGrouped(first) && len(first.GroupBy) == 0 || r.single(first, inner, true))
+}
+
+// multiplies is [iterates], except in subqueries whose rows are counted to a single one.
+func multiplies(q *sql.Select) bool {
+	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
+		return in.In || in.Subquery != nil && multiplies(in.Subquery) && (len(in.Subquery.GroupBy) > 0 || !isGrouped(in.Subquery))
+	})
+}
+
+// onlyExtremes reports whether the VALUE of a query is a minimum or a maximum, which is
+// undefined without values.
+func onlyExtremes(q *sql.Select) bool {
+	kind, ok := aggregateKind(q.Value)
+	return ok && (kind == Min || kind == Max)
+}
+
+// counted adds what must hold for a document to count in a query that only counts.
+func (r *reach) counted(q *sql.Select, n node, in []box) []box {
+	var calls []*sql.CallExpr
+	for x := range q.Columns() {
+		for call := range aggregatesIn(x) {
+			if kind, _ := aggregateKind(call); kind != Count && kind != CountIf {
+				return in
+			}
+			calls = append(calls, call)
+		}
+	}
+	for i := range q.OrderBy {
+		if hasAggregate(q.OrderBy[i].Expr) {
+			return in
+		}
+	}
+	var out []box
+	for _, call := range calls {
+		kind, _ := aggregateKind(call)
+		if kind == Count {
+			out = r.joined(out, r.want(n.at(call.Args[0]), something, r.copied(in)))
+			continue
+		}
+		if len(r.want(n.at(call.Args[0]), certainly, r.copied(in))) > 0 {
+			return in
+		}
+	}
+	return out
+}
+
+// from adds what must hold for an input to have a value.
+func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
+	input := &q.From.Inputs[i]
+	first := top && i == 0
+	if input.Subquery != nil {
+		inner := s.scopeOf(input.Subquery)
+		if inner == nil {
+			return in
+		}
+		in = r.rows(input.Subquery, inner, first && s.root, in)
+		if row := r.resolve(r.rowOf(node{s: s}, input.Subquery)); input.In && row.s != nil {
+			in = r.want(row, r.listOf(row, input.Subquery, inner, first && s.root), in)
+		}
+		return in
+	}
+	n := node{x: input.Collection, s: s.before(i)}
+	if i == 0 && s.root {
+		n = r.below(s, input.Collection)
+	}
+	if !input.In {
+		return r.want(n, something, in)
+	}
+	before := r.loose
+	r.loose = true
+	in = r.want(n, r.list(r.resolve(n)), in)
+	r.loose = before
+	if place, ok := r.place(r.resolve(n)); ok {
+		for i, b := range in {
+			in[i] = append(b, cell{iterated + place, domain{kinds: mayArray}, anything})
+		}
+	}
+	return in
+}
+
+// listOf returns what the rows of a subquery must be that an input iterates over. As in
+// the service, a row with a condition of its own may be anything.
+func (r *reach) listOf(row node, q *sql.Select, s *scope, top bool) domain {
+	if !top && !iterates(q) && (q.Where != nil || r.mayLack(q, s)) {
+		return anything
+	}
+	return r.list(row)
+}
+
+// list returns what a resolved node must be that an input iterates over: an array. As in
+// the service, results of functions, conditions and subqueries count as arrays.
+func (r *reach) list(n node) domain {
+	if _, ok := r.constant(n); ok {
+		return domain{kinds: mayArray}
+	}
+	switch x := n.x.(type) {
+	case *sql.ConditionalExpr, *sql.CoalesceExpr:
+		return something
+	case *sql.CallExpr:
+		if kind, ok := aggregateKind(x); !ok || kind != Count && kind != CountIf || n.s.root || n.s.query != nil && (n.s.query.From != nil || n.s.query.Where != nil) {
+			return something
+		}
+	case *sql.Subquery:
+		if x.Kind == sql.SubqueryScalar {
+			return something
+		}
+	}
+	return domain{kinds: mayArray}
+}
+
+// mayLack reports whether an input of a query can be missing in a document.
+func (r *reach) mayLack(q *sql.Select, s *scope) bool {
+	if q.From == nil {
+		return false
+	}
+	for i := range q.From.Inputs {
+		in := &q.From.Inputs[i]
+		if name, ok := in.Collection.(*sql.Ident); ok {
+			if a, _ := s.before(i).lookup(name.Name); !a.let {
+				continue
+			}
+		}
+		if in.Subquery == nil && !in.In {
+			if of, ok := r.input(s, i); ok && r.kinds(of)&mayMiss != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
