@@ -23,6 +23,7 @@ const (
 	BadJSON                        // JSON that is not a value of the type
 	BadCondition                   // a condition that cannot be evaluated
 	BadMutation                    // a mutation that cannot be applied to the row
+	BadDuration                    // text that is not a duration
 )
 
 // ErrCorrupt is wrapped by errors about encoded keys, rows, mutations and

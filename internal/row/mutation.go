@@ -217,18 +217,16 @@ func (m *Mutation) Settle(row *Row, at Snapshot) (Mutation, error) {
 	}
 	before := row.Shadow(at.Covered)
 	settled.Ops = make([]Op, 0, len(m.Ops))
+	b := cellBuilder{mutation: m, now: at.Now, before: &before}
 	for i := range m.Ops {
-		op, b := m.Ops[i], cellBuilder{mutation: m, now: at.Now}
-		switch op.Kind {
-		case OpAdd:
+		op, own := m.Ops[i], len(b.cells)
+		if op.Kind == OpAdd {
 			return Mutation{}, fmt.Errorf("settle a mutation: column %d is a counter", op.Column)
-		case OpSetIndex, OpDeleteIndex:
-			if err := b.atIndex(&op, &before); err != nil {
-				return Mutation{}, err
-			}
-		case OpDiscard:
-			b.discard(&op, &before)
-		default:
+		}
+		if err := b.change(&op); err != nil {
+			return Mutation{}, err
+		}
+		if op.Kind < OpSetIndex {
 			settled.Ops = append(settled.Ops, op)
 			continue
 		}
@@ -236,7 +234,7 @@ func (m *Mutation) Settle(row *Row, at Snapshot) (Mutation, error) {
 		if op.Kind == OpSetIndex {
 			one.Kind = OpPut
 		}
-		for _, c := range b.cells {
+		for _, c := range b.cells[own:] {
 			one.Elements = append(one.Elements, Element{Path: c.Path, Value: c.Value})
 		}
 		settled.Ops = append(settled.Ops, one)
@@ -245,8 +243,8 @@ func (m *Mutation) Settle(row *Row, at Snapshot) (Mutation, error) {
 }
 
 // Apply returns a row with the changes of mutations, at a time. Changes by index or
-// value of a list read the row as it was before all of them; changes of counters
-// see the ones before. The result, too, has nothing that at.Covered covers. It
+// value of a list read the row as it was before all of them, with the changes of their own
+// mutation that precede them; changes of counters see the ones before. The result, too, has nothing that at.Covered covers. It
 // shares memory with the arguments. What the client did wrong is an *Error; other
 // errors are mistakes of the caller.
 func Apply(row *Row, at Snapshot, mutations ...Mutation) (Row, error) {
@@ -273,37 +271,13 @@ func (m *Mutation) changes(before, counters *Row, now int64) (Row, error) {
 			changes.Marker.TTL, changes.Marker.Expiry = m.TTL, now+int64(m.TTL)
 		}
 	}
-	b := cellBuilder{mutation: m, now: now}
+	b := cellBuilder{mutation: m, now: now, before: before, counters: counters}
 	for i := range m.Ops {
-		op := &m.Ops[i]
-		var err error
-		switch op.Kind {
-		case OpSetIndex, OpDeleteIndex:
-			err = b.atIndex(op, before)
-		case OpDiscard:
-			b.discard(op, before)
-		case OpAdd:
-			b.count(op, counters)
-		default:
-			err = b.blind(op)
-		}
-		if err != nil {
+		if err := b.change(&m.Ops[i]); err != nil {
 			return Row{}, err
 		}
 	}
-	// The same element may occur twice, and a row deletion of the same statement
-	// covers all of it. Merging cell by cell keeps the rules.
-	slices.SortStableFunc(b.cells, func(x, y Cell) int { return orderCells(&x, &y) })
-	merged := merger{row: &changes}
-	for i := range b.cells {
-		if n := len(changes.Cells); n > 0 && orderCells(&changes.Cells[n-1], &b.cells[i]) == 0 {
-			if last := &changes.Cells[n-1]; b.cells[i].Kind == CellCounter || wins(&b.cells[i], last) {
-				*last = b.cells[i]
-			}
-			continue
-		}
-		merged.add(&b.cells[i])
-	}
+	b.into(&changes)
 	return changes, nil
 }
 
@@ -312,6 +286,51 @@ type cellBuilder struct {
 	mutation *Mutation
 	now      int64
 	cells    []Cell
+
+	before, counters *Row // what changes that read see
+}
+
+// change makes the cells of a change.
+func (b *cellBuilder) change(op *Op) error {
+	switch op.Kind {
+	case OpSetIndex, OpDeleteIndex:
+		return b.atIndex(op)
+	case OpDiscard:
+		b.discard(op)
+	case OpAdd:
+		b.count(op, b.counters)
+	default:
+		return b.blind(op)
+	}
+	return nil
+}
+
+// into adds the cells to a row without cells. The same element may occur twice, and the
+// deletion of the row covers all of it: merging cell by cell keeps the rules.
+func (b *cellBuilder) into(r *Row) {
+	cells := slices.Clone(b.cells)
+	slices.SortStableFunc(cells, func(x, y Cell) int { return orderCells(&x, &y) })
+	merged := merger{row: r}
+	for i := range cells {
+		if n := len(r.Cells); n > 0 && orderCells(&r.Cells[n-1], &cells[i]) == 0 {
+			if last := &r.Cells[n-1]; cells[i].Kind == CellCounter || wins(&cells[i], last) {
+				*last = cells[i]
+			}
+			continue
+		}
+		merged.add(&cells[i])
+	}
+}
+
+// state returns the row as the changes so far have made it.
+func (b *cellBuilder) state() *Row {
+	if len(b.cells) == 0 {
+		return b.before
+	}
+	var own Row
+	b.into(&own)
+	after := Merge(b.before, &own)
+	return &after
 }
 
 // put adds a cell with a value, or a tombstone if the value is nil.
@@ -399,8 +418,8 @@ func (b *cellBuilder) live(row *Row, column uint32) []Cell {
 	return live
 }
 
-func (b *cellBuilder) atIndex(op *Op, before *Row) error {
-	elements := b.live(before, op.Column)
+func (b *cellBuilder) atIndex(op *Op) error {
+	elements := b.live(b.state(), op.Column)
 	if len(elements) == 0 {
 		text := "Attempted to set an element on a list which is null"
 		if op.Kind == OpDeleteIndex {
@@ -419,8 +438,8 @@ func (b *cellBuilder) atIndex(op *Op, before *Row) error {
 	return nil
 }
 
-func (b *cellBuilder) discard(op *Op, before *Row) {
-	for _, c := range b.live(before, op.Column) {
+func (b *cellBuilder) discard(op *Op) {
+	for _, c := range b.live(b.state(), op.Column) {
 		for _, e := range op.Elements {
 			if bytes.Equal(e.Value, c.Value) {
 				b.put(op.Column, Element{Path: c.Path})

@@ -2,6 +2,7 @@ package row
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -418,7 +419,7 @@ type durationBuilder struct {
 var durationLimits = [3]int64{math.MaxInt32, math.MaxInt32, math.MaxInt64}
 
 func (b *durationBuilder) fail() error {
-	return badLiteral("Unable to convert '%s' to a duration", b.source)
+	return badDuration("Unable to convert '%s' to a duration", b.source)
 }
 
 // add adds digits of the unit with an index.
@@ -429,14 +430,14 @@ func (b *durationBuilder) add(digits string, index int) error {
 	case err != nil:
 		return b.fail()
 	case index == b.last:
-		return badLiteral("Invalid duration. The %s are specified multiple times", u.name)
+		return badDuration("Invalid duration. The %s are specified multiple times", u.name)
 	case index < b.last:
-		return badLiteral("Invalid duration. The %s should be after %s", units[b.last].name, u.name)
+		return badDuration("Invalid duration. The %s should be after %s", units[b.last].name, u.name)
 	}
 	b.last = index
 	limit := durationLimits[u.field]
 	if n > (limit-b.fields[u.field])/u.size {
-		return badLiteral("Invalid duration. The total number of %s must be less or equal to %d",
+		return badDuration("Invalid duration. The total number of %s must be less or equal to %d",
 			[]string{"months", "days", "nanoseconds"}[u.field], math.MaxInt32)
 	}
 	b.fields[u.field] += n * u.size
@@ -584,4 +585,10 @@ func magnitude(n int64) uint64 {
 		return -uint64(n)
 	}
 	return uint64(n)
+}
+
+// badDuration returns the error of a text of a duration, which Apache Cassandra reports
+// without the column or function for which it reads the text.
+func badDuration(format string, args ...any) error {
+	return &Error{Reason: BadDuration, Text: fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/decandb/decan/internal/row"
@@ -14,6 +15,18 @@ type filter struct {
 	wanted       [][]byte  // of = and IN, and of CONTAINS
 	element      []byte    // of column[element]
 	lower, upper []byte    // nil for no bound
+
+	// same says that values are equal if their bytes are, which differ for 1.0 and 1.00: an
+	// index finds them so, as in Apache Cassandra.
+	same bool
+}
+
+// equal compares a value of a row with one that is wanted.
+func (f *filter) equal(t *row.Type, value, wanted []byte) bool {
+	if f.same {
+		return bytes.Equal(value, wanted)
+	}
+	return t.Compare(value, wanted) == 0
 }
 
 // bindFilter returns the filter of a restriction.
@@ -96,7 +109,7 @@ func (f *filter) accepts(v *view) bool {
 	case f.slice():
 		return f.within(value)
 	}
-	return slices.ContainsFunc(f.wanted, func(w []byte) bool { return w != nil && f.t.Compare(value, w) == 0 })
+	return slices.ContainsFunc(f.wanted, func(w []byte) bool { return w != nil && f.equal(f.t, value, w) })
 }
 
 // within compares a value with the bounds of a slice.
@@ -118,7 +131,7 @@ func (f *filter) within(value []byte) bool {
 func (f *filter) hasPart(value []byte) bool {
 	if f.element != nil {
 		at := element(f.t)(value, [][]byte{f.element})
-		return at != nil && f.t.Element().Compare(at, f.wanted[0]) == 0
+		return at != nil && f.equal(f.t.Element(), at, f.wanted[0])
 	}
 	parts, at, step, of := f.t.Split(value), 0, 1, f.t.Element()
 	switch {
@@ -128,7 +141,7 @@ func (f *filter) hasPart(value []byte) bool {
 		at, step = 1, 2
 	}
 	for ; at < len(parts); at += step {
-		if of.Compare(parts[at], f.wanted[0]) == 0 {
+		if f.equal(of, parts[at], f.wanted[0]) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/hex"
+	"errors"
 
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/partitionkey"
@@ -92,10 +93,19 @@ func fromJSONFunction(args []argument, receiver *row.Type) (*function, error) {
 			return nil, failed("fromjson", []string{"text"}, "Could not decode JSON string '%s': %s", args[0], err)
 		}
 		v, err := receiver.FromJSON(j)
+		if ofDuration(err) {
+			return nil, invalid("%s", err.Error())
+		}
 		if err != nil {
 			return nil, failed("fromjson", []string{"text"}, "execution of 'system.fromjson[text]' failed: %s", err)
 		}
 		return v, nil
 	}
 	return f, f.check(args)
+}
+
+// ofDuration says whether an error is that of the text of a duration.
+func ofDuration(err error) bool {
+	e, ok := errors.AsType[*row.Error](err)
+	return ok && e.Reason == row.BadDuration
 }

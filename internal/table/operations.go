@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/big"
 	"sync"
-	"time"
 
 	"github.com/decandb/decan/internal/row"
 )
@@ -66,19 +65,10 @@ var operations = sync.OnceValue(func() map[byte][]*function {
 
 var operationNames = map[byte]string{'+': "_add", '-': "_substract", '*': "_multiply", '/': "_divide", '%': "_modulo"}
 
-// shift adds a duration to a time in milliseconds since 1970, months first.
+// shift adds a duration to a time in milliseconds since 1970, months first. It may wrap around.
 func shift(milli, months, ds, nanos int64) int64 {
 	if months != 0 {
-		at := time.UnixMilli(milli).UTC()
-		year, month, day := at.Date()
-		total := int64(year)*12 + int64(month) - 1 + months
-		y, m := total/12, total%12
-		if m < 0 {
-			y, m = y-1, m+12
-		}
-		last := time.Date(int(y), time.Month(m+2), 0, 0, 0, 0, 0, time.UTC).Day()
-		hour, minute, second := at.Clock()
-		milli = time.Date(int(y), time.Month(m+1), min(day, last), hour, minute, second, at.Nanosecond(), time.UTC).UnixMilli()
+		milli = addMonths(milli, months)
 	}
 	return milli + ds*milliPerDay + nanos/1e6
 }
@@ -110,6 +100,20 @@ func operate(op byte, to row.Kind, a, b number) ([]byte, error) {
 	}
 	bytes, _ := number{kind: row.KindBigInt, i: v}.encode(to)
 	return bytes, nil
+}
+
+// plus adds two values of a type of numbers or texts; null if one is null, or no number.
+func plus(k row.Kind, a, b []byte) ([]byte, error) {
+	if a == nil || b == nil {
+		return nil, nil
+	}
+	if k == row.KindText || k == row.KindASCII {
+		return append(append(make([]byte, 0, len(a)+len(b)), a...), b...), nil
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return nil, nil
+	}
+	return operate('+', k, numberOf(k, a), numberOf(k, b))
 }
 
 // operateFloat applies an operator to two numbers. The result of two float values,
@@ -214,6 +218,9 @@ func operateDecimal(op byte, a, b number) ([]byte, error) {
 		}
 		return nil, reason("Division by zero")
 	}
+	if op == '%' {
+		return remainder(x, xs, y, ys)
+	}
 	scale := max(xs, ys)
 	x = new(big.Int).Mul(x, pow10(int64(scale)-int64(xs)))
 	y = new(big.Int).Mul(y, pow10(int64(scale)-int64(ys)))
@@ -222,6 +229,33 @@ func operateDecimal(op byte, a, b number) ([]byte, error) {
 		return nil, err
 	}
 	return row.Decimal(v, scale), nil
+}
+
+// remainder returns the rest of a division of decimals with the scale that Java's BigDecimal
+// gives it: that of x minus the product of the integral quotient and y, where the quotient
+// has the difference of the scales, or fewer digits if it is an integer with zeros at its end.
+func remainder(x *big.Int, xs int32, y *big.Int, ys int32) ([]byte, error) {
+	scale, preferred := max(xs, ys), int64(xs)-int64(ys)
+	a := new(big.Int).Mul(x, pow10(int64(scale)-int64(xs)))
+	b := new(big.Int).Mul(y, pow10(int64(scale)-int64(ys)))
+	quotient, rest := new(big.Int).QuoRem(a, b, new(big.Int))
+	of := preferred
+	if ten := big.NewInt(10); preferred < 0 && quotient.Sign() != 0 {
+		for of = 0; of > preferred; of-- {
+			q, r := new(big.Int).QuoRem(quotient, ten, new(big.Int))
+			if r.Sign() != 0 {
+				break
+			}
+			quotient = q
+		}
+	}
+	result := max(int64(xs), of+int64(ys))
+	if result < int64(scale) {
+		rest.Quo(rest, pow10(int64(scale)-result)) // They are zeros.
+	} else {
+		rest.Mul(rest, pow10(result-int64(scale)))
+	}
+	return row.Decimal(rest, int32(result)), nil
 }
 
 // divideDecimals divides as Cassandra does: at least 32 significant digits and 32
@@ -282,6 +316,13 @@ func precision(b *big.Int) int {
 // resolveOperation finds the operation for two operands. receiver is the type of what
 // the result is for, nil if that is not known.
 func resolveOperation(op byte, left, right argument, receiver *row.Type) (*function, error) {
+	return resolveOperationFor(op, left, right, receiver, false)
+}
+
+// resolveOperationFor is resolveOperation for a receiver that may be a clustering column in
+// descending order: its type in Apache Cassandra is not that of the operands, which it would
+// decide between.
+func resolveOperationFor(op byte, left, right argument, receiver *row.Type, descending bool) (*function, error) {
 	args := []argument{left, right}
 	var fit []*function
 	for _, f := range operations()[op] {
@@ -301,7 +342,7 @@ func resolveOperation(op byte, left, right argument, receiver *row.Type) (*funct
 	case 1:
 		return fit[0], nil
 	}
-	if receiver != nil && !left.marks() && !right.marks() {
+	if receiver != nil && !descending && !left.marks() && !right.marks() {
 		for _, f := range fit {
 			if f.args[0].Equal(receiver) && f.args[1].Equal(receiver) {
 				return f, nil

@@ -156,7 +156,11 @@ func (p *Prepared) Select(ctx context.Context, source Source, v Values, m *Momen
 func (p *Prepared) Changes(v Values, m *Moment, times *int64, fallback, now int64) ([]*KeyChange, error) {
 	b := v.binding(m)
 	if p.batch == nil {
-		return p.writes[0].bind(b, times, now)
+		all, err := p.writes[0].bind(b, times, now)
+		if err == nil && len(all) > 1 && times == nil {
+			all, err = p.writes[0].bind(b, &fallback, now)
+		}
+		return all, err
 	}
 	if p.times != nil && !p.times.unset(b) {
 		bytes, err := p.times.bind(b)
@@ -208,120 +212,4 @@ func changesOf(parts []batchPart, times *int64, fallback, now int64) ([]*KeyChan
 		all, err = bindBatch(parts, &fallback, now)
 	}
 	return all, err
-}
-
-// Conditional says whether the change has conditions, so that its result has rows.
-func (k *KeyChange) Conditional() bool { return k.conditional }
-
-// Result returns the columns and cells of the result of a conditional change that was
-// evaluated, and the number of rows: whether it was applied, and if not the rows with
-// conditions as they are.
-func (p *Prepared) Result(k *KeyChange) (columns []ResultColumn, cells []byte, count int, err error) {
-	parts := make([]*write, len(p.writes))
-	copy(parts, p.writes)
-	return resultOf(k, parts, p.batch != nil)
-}
-
-// BatchResult is [Prepared.Result] for a batch of prepared statements.
-func BatchResult(k *KeyChange, parts []BatchPart) (columns []ResultColumn, cells []byte, count int, err error) {
-	writes := make([]*write, len(parts))
-	for i := range parts {
-		writes[i] = parts[i].write
-	}
-	return resultOf(k, writes, true)
-}
-
-func resultOf(k *KeyChange, writes []*write, batch bool) (columns []ResultColumn, cells []byte, count int, err error) {
-	columns = []ResultColumn{{"[applied]", native(row.KindBoolean)}}
-	if k.Applied {
-		return columns, appendCell(nil, row.Boolean(true)), 1, nil
-	}
-	var shown []*Column
-	add := func(c *Column) {
-		if !slices.Contains(shown, c) {
-			shown = append(shown, c)
-		}
-	}
-	whole, some := false, false
-	for _, w := range writes {
-		whole = whole || w.notExists || w.exists
-		some = some || len(w.conditions) > 0
-	}
-	switch {
-	case whole:
-		for _, c := range k.Table.all() {
-			add(c)
-		}
-	case some && batch:
-		for _, c := range slices.Concat(k.Table.Partition, k.Table.Clustering) {
-			add(c)
-		}
-		fallthrough
-	case some:
-		for _, w := range writes {
-			for i := range w.conditions {
-				add(w.conditions[i].column)
-			}
-		}
-	}
-	exists := slices.ContainsFunc(k.Found, func(f FoundRow) bool { return f.Exists })
-	if len(shown) == 0 || !exists {
-		return columns, appendCell(nil, row.Boolean(false)), 1, nil
-	}
-	for _, c := range shown {
-		columns = append(columns, ResultColumn{c.Name, c.Type})
-	}
-	for i := range k.Found {
-		f := &k.Found[i]
-		if !f.Exists {
-			continue
-		}
-		cells = appendCell(cells, row.Boolean(false))
-		for _, c := range shown {
-			v, err := k.valueOf(f, c)
-			if err != nil {
-				return nil, nil, 0, err
-			}
-			cells = appendCell(cells, v)
-		}
-		count++
-	}
-	return columns, cells, count, nil
-}
-
-// valueOf returns the value of a column in a row that a condition was about.
-func (k *KeyChange) valueOf(f *FoundRow, c *Column) ([]byte, error) {
-	want := row.Want{Column: c.ID, Type: c.Type}
-	at := row.Snapshot{Now: k.Now}
-	switch c.Kind {
-	case PartitionKey:
-		values, err := row.SplitRoutingKey([]byte(k.Key), len(k.Table.Partition))
-		if err != nil {
-			return nil, err
-		}
-		return values[c.Position], nil
-	case Clustering:
-		if f.Key == nil || !f.Row.Alive(k.Now) {
-			return nil, nil
-		}
-		columns := make([]row.KeyColumn, len(k.Table.Clustering))
-		for i, c := range k.Table.Clustering {
-			columns[i] = c.key()
-		}
-		values, err := row.DecodeKey(columns, f.Key)
-		if err != nil {
-			return nil, err
-		}
-		for _, original := range f.Row.Key {
-			if original.Column < len(values) {
-				values[original.Column] = original.Value
-			}
-		}
-		return values[c.Position], nil
-	case Static:
-		v, err := f.Static.Value(want, at)
-		return v.Bytes, err
-	}
-	v, err := f.Row.Value(want, at)
-	return v.Bytes, err
 }

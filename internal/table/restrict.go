@@ -112,7 +112,7 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 	case r.Operator == cql.IsNotNull:
 		return invalid("Unsupported restriction: %s", r)
 	case r.Operator == cql.NotEqual:
-		return invalid("Unsupported \"!=\" relation: %s", r)
+		return invalid("Unsupported \"!=\" relation: %s", relationText(r))
 	case r.Kind == cql.OnTuple:
 		if err := w.checkTuple(r, columns); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (w *where) add(a *terms, r *cql.Relation, filtering bool) error {
 		return err
 	}
 	if r.Operator == cql.Like {
-		return invalid("LIKE restriction is only supported on properly indexed columns. %s is not valid.", r)
+		return invalid("LIKE restriction is only supported on properly indexed columns. %s is not valid.", relationText(r))
 	}
 	return w.merge(one, filtering)
 }
@@ -139,10 +139,10 @@ func (w *where) checkTuple(r *cql.Relation, columns []*Column) error {
 			return invalid("Multi-column relations can only be applied to clustering columns but was applied to: %s", c.Name)
 		}
 		if slices.Contains(columns[:i], c) {
-			return invalid("Column \"%s\" appeared twice in a relation: %s", c.Name, r)
+			return invalid("Column \"%s\" appeared twice in a relation: %s", c.Name, relationText(r))
 		}
 		if i > 0 && c.Position != columns[i-1].Position+1 {
-			return invalid("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s", r)
+			return invalid("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s", relationText(r))
 		}
 	}
 	return nil

@@ -106,19 +106,13 @@ func (r *run) begin() (err error) {
 		}
 		return -1
 	}
-	for _, one := range q.where.found {
-		if !one.multi {
-			continue
-		}
-		// What is left to an index is a filter in Apache Cassandra, with its errors.
-		if _, err := one.bindFilter(r.b); err != nil {
-			return err
-		}
-	}
 	for _, one := range q.where.filters {
 		f, err := one.bindFilter(r.b)
 		if err != nil {
 			return err
+		}
+		if a := q.where.access; a != nil && a.by == one {
+			f.same = true
 		}
 		r.filters = append(r.filters, f)
 	}
@@ -174,7 +168,7 @@ func (r *run) byKeys(ctx context.Context, source Source) error {
 		return err
 	}
 	r.page.Warning = r.q.warning()
-	if err := r.q.checkPaging(r.options.Size, r.limit, len(keys) == 0 || len(spans) == 0); err != nil {
+	if err := r.q.checkPaging(r.options.Size, len(keys) == 0 || len(spans) == 0); err != nil {
 		return err
 	}
 	if r.at.key != "" {

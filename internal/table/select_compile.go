@@ -83,11 +83,7 @@ func (s *selecting) onlyStatic(selectors []cql.Selector) (bool, error) {
 			if s.early[i] != nil {
 				return false, s.early[i]
 			}
-			columnsOf(selectors[i].Expr, func(name string) {
-				c := s.table.Column(name)
-				found = found || c != nil && slices.Contains(kinds, c.Kind)
-			})
-			if found {
+			if s.mentions(selectors[i].Expr, kinds) {
 				return true, nil
 			}
 		}
@@ -101,45 +97,50 @@ func (s *selecting) onlyStatic(selectors []cql.Selector) (bool, error) {
 	return !other, err
 }
 
-// columnsOf visits the names of the columns of a selector.
-func columnsOf(e cql.Expr, visit func(name string)) {
-	all := func(list ...cql.Expr) {
-		for _, one := range list {
-			columnsOf(one, visit)
-		}
+// mentions says whether a selector has a column of some kinds, as Apache Cassandra finds it:
+// it takes a map or user-defined type for one if a value in it has no such column.
+func (s *selecting) mentions(e cql.Expr, kinds []ColumnKind) bool {
+	column := func(name string) bool {
+		c := s.table.Column(name)
+		return c != nil && slices.Contains(kinds, c.Kind)
+	}
+	any := func(list ...cql.Expr) bool {
+		return slices.ContainsFunc(list, func(one cql.Expr) bool { return s.mentions(one, kinds) })
 	}
 	switch e := e.(type) {
 	case *cql.Column:
-		visit(e.Name)
+		return column(e.Name)
 	case *cql.WriteTime:
-		visit(e.Column)
+		return column(e.Column)
 	case *cql.Call:
-		all(e.Args...)
+		return any(e.Args...)
 	case *cql.Cast:
-		all(e.Value)
+		return any(e.Value)
 	case *cql.Binary:
-		all(e.Left, e.Right)
+		return any(e.Left, e.Right)
 	case *cql.Negation:
-		all(e.Value)
+		return any(e.Value)
 	case *cql.TypeHint:
-		all(e.Value)
+		return any(e.Value)
 	case *cql.TupleLiteral:
-		all(e.Elements...)
+		return any(e.Elements...)
 	case *cql.ListLiteral:
-		all(e.Elements...)
+		return any(e.Elements...)
 	case *cql.SetLiteral:
-		all(e.Elements...)
+		return any(e.Elements...)
 	case *cql.MapLiteral:
-		for _, entry := range e.Entries {
-			all(entry.Key, entry.Value)
-		}
+		return slices.ContainsFunc(e.Entries, func(entry cql.MapEntry) bool {
+			_, name := entry.Key.(*cql.Column)
+			return !name && any(entry.Key) || !any(entry.Value)
+		})
 	case *cql.Field:
-		all(e.Value)
+		return any(e.Value)
 	case *cql.Element:
-		all(e.Value)
+		return any(e.Value)
 	case *cql.Slice:
-		all(e.Value)
+		return any(e.Value)
 	}
+	return false
 }
 
 // selectColumns compiles what is selected, all of it. It returns the first error.
@@ -196,7 +197,7 @@ func (q *query) checkDistinct(order []*Column) error {
 			}
 		})
 	}
-	if wrong == nil && len(order) > 0 && w.keyIn {
+	if wrong == nil && len(order) > 0 && w.keyIn && order[0].Kind != PartitionKey && order[0].Kind != Static {
 		wrong = order[0] // The rows of several keys are sorted by it.
 	}
 	if wrong != nil {
@@ -332,11 +333,10 @@ func (q *query) resultColumns() []ResultColumn {
 	return q.columns
 }
 
-// checkPaging refuses pages of rows that have to be sorted as a whole, unless all that LIMIT
-// leaves fits into one. nothing says that no row is read.
-func (q *query) checkPaging(size int, limit int64, nothing bool) error {
-	whole := !q.aggregates && len(q.group) == 0 && (nothing || limit >= 0 && limit <= int64(size))
-	if q.sorted && size > 0 && !whole {
+// checkPaging refuses pages of rows that have to be sorted as a whole. nothing says that no
+// row is read.
+func (q *query) checkPaging(size int, nothing bool) error {
+	if q.sorted && size > 0 && (!nothing || q.aggregates || len(q.group) > 0) {
 		return invalid("Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
 	return nil

@@ -110,12 +110,29 @@ func (s *selecting) writeTime(e *cql.WriteTime) (expression, error) {
 // argument returns an operand for the search of a function: an expression, or a
 // literal or marker whose type depends on the function.
 func (s *selecting) argument(e cql.Expr, expected *row.Type) (argument, error) {
-	switch e.(type) {
+	switch e := e.(type) {
 	case *cql.Literal, *cql.Marker, *cql.Null:
 		return s.terms.argument(e), nil
+	case *cql.TypeHint:
+		if _, literal := e.Value.(*cql.Literal); !literal {
+			break
+		}
+		// The text of the literal is read later, when the function is known.
+		if t, err := s.terms.resolveType(e.Type, s.table.Keyspace); err == nil && s.terms.argument(e.Value).match(t) != noMatch {
+			return &hintedLiteral{argument: s.terms.argument(e), t: t}, nil
+		}
 	}
 	return s.compile(e, expected)
 }
+
+// hintedLiteral is a literal with the type that a hint gives it.
+type hintedLiteral struct {
+	argument
+	t *row.Type
+}
+
+func (h *hintedLiteral) exactType() *row.Type    { return h.t }
+func (h *hintedLiteral) match(t *row.Type) match { return typeMatch(t, h.t) }
 
 // finish makes the call of a function with its arguments.
 func (s *selecting) finish(f *function, args []cql.Expr, text func(texts []string) string) (expression, error) {
@@ -326,6 +343,9 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 	case *cql.ListLiteral:
 		return one(e.Elements, row.KindList, row.ListOf, "[", "]")
 	case *cql.SetLiteral:
+		if len(e.Elements) == 0 && expected != nil && expected.Kind == row.KindMap {
+			return &packExpr{t: expected, text: "{}"}, nil
+		}
 		return one(e.Elements, row.KindSet, row.SetOf, "{", "}")
 	case *cql.MapLiteral:
 		if expected != nil && expected.Kind == row.KindUDT {

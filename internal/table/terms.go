@@ -110,7 +110,7 @@ func (a *terms) compile(e cql.Expr, r receiver) (term, error) {
 		return a.call(e, r)
 	case *cql.Binary:
 		left, right := a.argument(e.Left), a.argument(e.Right)
-		f, err := resolveOperation(e.Op, left, right, r.t)
+		f, err := resolveOperationFor(e.Op, left, right, r.t, r.column != nil && r.column.Descending)
 		if err != nil {
 			return nil, err
 		}

@@ -59,5 +59,13 @@ func textOf(e cql.Expr) string {
 	return e.String()
 }
 
+// relationText returns a relation as messages have it.
+func relationText(r *cql.Relation) string {
+	if r.Value == nil || r.Kind == cql.OnElement {
+		return r.String()
+	}
+	return strings.TrimSuffix(r.String(), r.Value.String()) + textOf(r.Value)
+}
+
 // capital returns a name with a capital letter at its beginning.
 func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }

@@ -33,6 +33,7 @@ type assignment struct {
 	column *Column
 	terms  []term
 	op     func(values [][]byte) (row.Op, error)
+	adds   bool // the value of the operation is added to that of the row
 }
 
 // writeCondition is one condition of an IF clause.

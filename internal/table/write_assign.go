@@ -2,6 +2,7 @@ package table
 
 import (
 	"math"
+	"slices"
 
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/table/cql"
@@ -34,6 +35,8 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 		return invalid("Invalid operation %s for frozen list column %s", text, name)
 	case e.Kind == cql.Add && (c.Type.Kind == row.KindTuple || c.Type.Kind == row.KindUDT):
 		return invalid("Invalid operation %s for tuple column %s", text, name)
+	case !c.Type.Collection() && e.Kind == cql.Add && w.conditional():
+		return w.add(a, c, e.Value, text)
 	case !c.Type.Collection():
 		return invalid("Invalid operation %s for non counter column %s", text, name)
 	case !c.Type.Multicell():
@@ -57,6 +60,26 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	}[e.Kind]
 	w.assign(assignment{column: c, terms: []term{v}, op: func(values [][]byte) (row.Op, error) {
 		return make(c.ID, c.Type, values[0]), nil
+	}})
+	return nil
+}
+
+// add compiles column = column + value of a column that is no counter, which a conditional
+// write may have: it reads the row anyway.
+func (w *write) add(a *terms, c *Column, value cql.Expr, text string) error {
+	numeric := slices.Contains(numericKinds, c.Type.Kind)
+	if !numeric && c.Type.Kind != row.KindText && c.Type.Kind != row.KindASCII {
+		return invalid("Invalid operation %s for non-numeric and non-text type %s", text, c.Name)
+	}
+	v, err := a.compile(value, w.table.receiver(c.Type, c.Name).of(c))
+	if err != nil {
+		return err
+	}
+	w.assign(assignment{column: c, terms: []term{v}, adds: true, op: func(values [][]byte) (row.Op, error) {
+		if values[0] == nil {
+			return row.Op{}, invalid("Invalid null value for an addition to column %s", c.Name)
+		}
+		return row.SetColumn(c.ID, c.Type, values[0]), nil
 	}})
 	return nil
 }

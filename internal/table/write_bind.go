@@ -40,27 +40,18 @@ type KeyChange struct {
 	conditions  []rowConditions
 	changes     []rowChange
 
-	// Applied says whether the conditions held. Found are the rows with conditions, if
-	// they did not; a row that does not exist is empty.
+	// Applied says whether the conditions held. If they did not, found are the rows that
+	// the result shows, and fetched what it may show of them.
 	Applied bool
-	Found   []FoundRow
+	found   []foundRow
+	fetched fetched
 }
 
-// FoundRow is a row on which a condition did not hold, or would not have.
-type FoundRow struct {
-	Key         []byte // encoded clustering key; nil for the static row alone
-	Row, Static row.Row
-	Exists      bool
-	Covered     row.Deletion
-}
-
-// rowConditions are the conditions on a row, or on the static row if the key is nil.
+// rowConditions are the conditions on a row, or on the static row.
 type rowConditions struct {
-	key    []byte
-	static bool // the conditions are on the static row
+	key    []byte // encoded clustering key
+	static bool   // the conditions are on the static row
 	all    []row.Condition
-
-	orStatic bool // a static row without the row is shown if the conditions fail
 }
 
 // rowChange is a change of a row, of the static row, of a range of rows or of all.
@@ -69,7 +60,8 @@ type rowChange struct {
 	partition  bool   // delete the whole partition
 	deletion   *span  // delete a range of rows
 	mutation   row.Mutation
-	serverTime bool // the writer gives the timestamp
+	adds       map[int]*Column // operations whose values are added to those of the row
+	serverTime bool            // the writer gives the timestamp
 }
 
 // bind returns what the statement does, by partition key in the order of tokens. times is
@@ -99,7 +91,7 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	if on.spans != nil && !w.deleteRows {
 		return nil, invalid("Range deletions are not supported for specific columns")
 	}
-	regular, static, err := w.ops(b)
+	regular, static, err := w.changedColumns(b)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +111,7 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	}
 	all := make([]*KeyChange, len(keys))
 	for i, key := range keys {
-		all[i] = &KeyChange{Table: w.table, Key: key, Now: now, changes: slices.Clone(changes), conditions: conditions, conditional: w.conditional()}
+		all[i] = &KeyChange{Table: w.table, Key: key, Now: now, changes: slices.Clone(changes), conditions: conditions, conditional: w.conditional(), fetched: w.fetched()}
 	}
 	return all, nil
 }
@@ -170,24 +162,31 @@ func (w *write) expiring(b *binding, ttl int64, what string) (uint32, error) {
 	return uint32(ttl), nil
 }
 
-// ops returns the changes of regular and static columns. Unset values change nothing.
-func (w *write) ops(b *binding) (regular, static []row.Op, err error) {
+// changedColumns are changes of columns. Those of adds have values that are added to those of the row.
+type changedColumns struct {
+	ops  []row.Op
+	adds map[int]*Column
+}
+
+// changedColumns returns the changes of regular and static columns. Unset values change
+// nothing.
+func (w *write) changedColumns(b *binding) (regular, static changedColumns, err error) {
 	for _, x := range w.assigned {
 		values := make([][]byte, len(x.terms))
 		skip := false
 		for i, t := range x.terms {
 			if t.unset(b) {
 				if i == 1 && x.column.Type.Kind == row.KindMap {
-					return nil, nil, invalid("Invalid unset map key")
+					return regular, static, invalid("Invalid unset map key")
 				}
 				if i == 1 {
-					return nil, nil, invalid("Invalid unset value for list index")
+					return regular, static, invalid("Invalid unset value for list index")
 				}
 				skip = true
 				continue
 			}
 			if values[i], err = t.bind(b); err != nil {
-				return nil, nil, err
+				return regular, static, err
 			}
 		}
 		if skip {
@@ -195,13 +194,19 @@ func (w *write) ops(b *binding) (regular, static []row.Op, err error) {
 		}
 		op, err := x.op(values)
 		if err != nil {
-			return nil, nil, err
+			return regular, static, err
 		}
+		of := &regular
 		if x.column.Kind == Static {
-			static = append(static, op)
-		} else {
-			regular = append(regular, op)
+			of = &static
 		}
+		if x.adds {
+			if of.adds == nil {
+				of.adds = map[int]*Column{}
+			}
+			of.adds[len(of.ops)] = x.column
+		}
+		of.ops = append(of.ops, op)
 	}
 	return regular, static, nil
 }
@@ -228,16 +233,16 @@ func (w *write) targets(b *binding) (on targets, err error) {
 }
 
 // changes returns the changes of each partition key that the statement names.
-func (w *write) changes(on targets, m row.Mutation, regular, static []row.Op, serverTime bool) (all []rowChange) {
-	if len(static) > 0 {
+func (w *write) changes(on targets, m row.Mutation, regular, static changedColumns, serverTime bool) (all []rowChange) {
+	if len(static.ops) > 0 {
 		one := m
-		one.Marker, one.Ops = false, static
+		one.Marker, one.Ops = false, static.ops
 		times := 1
-		if w.table.Counter() { // Static counters count for each row.
-			times = max(len(on.rows), 1)
+		if w.table.Counter() || slices.ContainsFunc(static.ops, func(op row.Op) bool { return op.Kind == row.OpAppend || op.Kind == row.OpPrepend }) {
+			times = max(len(on.rows), 1) // Static columns change for each row that the statement names.
 		}
 		for range times {
-			all = append(all, rowChange{item: StaticItem, mutation: one, serverTime: serverTime})
+			all = append(all, rowChange{item: StaticItem, mutation: one, adds: static.adds, serverTime: serverTime})
 		}
 	}
 	if w.deleteRows && len(w.table.Clustering) == 0 {
@@ -252,9 +257,9 @@ func (w *write) changes(on targets, m row.Mutation, regular, static []row.Op, se
 	}
 	for _, r := range on.rows {
 		one := m
-		one.Ops, one.DeleteRow, one.Key = regular, w.deleteRows, r.originals
-		if len(regular) > 0 || w.marker || w.deleteRows {
-			all = append(all, rowChange{item: RowItems + string(r.key), mutation: one, serverTime: serverTime})
+		one.Ops, one.DeleteRow, one.Key = regular.ops, w.deleteRows, r.originals
+		if len(regular.ops) > 0 || w.marker || w.deleteRows {
+			all = append(all, rowChange{item: RowItems + string(r.key), mutation: one, adds: regular.adds, serverTime: serverTime})
 		}
 	}
 	return all
@@ -321,7 +326,7 @@ func (w *write) bindConditions(b *binding) (all []rowConditions, err error) {
 	onStatic := rowConditions{key: on.key, static: true}
 	switch {
 	case w.exists:
-		on.all, on.orStatic = append(on.all, row.Condition{Kind: row.RowExists}), w.statics
+		on.all = append(on.all, row.Condition{Kind: row.RowExists})
 	case w.notExists:
 		on.all = append(on.all, row.Condition{Kind: row.RowNotExists})
 	}
@@ -383,6 +388,7 @@ func (k *KeyChange) Join(other *KeyChange) {
 	k.changes = append(k.changes, other.changes...)
 	k.conditions = append(k.conditions, other.conditions...)
 	k.conditional = k.conditional || other.conditional
+	k.fetched.add(other.fetched)
 }
 
 // fail turns an error of package row into one of a statement.
@@ -396,7 +402,7 @@ func fail(err error) error {
 // Evaluate checks the conditions and makes the changes. It is called again after an error
 // of the partition, so it begins again.
 func (k *KeyChange) Evaluate(items Items) error {
-	k.Applied, k.Found, k.Projected = true, nil, false
+	k.Applied, k.found, k.Projected = true, nil, false
 	e := evaluation{KeyChange: k, items: items}
 	body, err := items.Get(MetaItem)
 	if err != nil {
@@ -440,50 +446,6 @@ func (e *evaluation) read(item string) (row.Row, row.Deletion, error) {
 	return r, covered, err
 }
 
-// check evaluates the conditions on the state before all changes.
-func (e *evaluation) check() error {
-	for i := range e.conditions {
-		on := &e.conditions[i]
-		static, covered, err := e.read(StaticItem)
-		if err != nil {
-			return err
-		}
-		found := FoundRow{Key: on.key, Static: static.Shadow(covered)}
-		target := &static
-		if on.key != nil || !on.static {
-			r, over, err := e.read(RowItems + string(on.key))
-			if err != nil {
-				return err
-			}
-			found.Row, found.Covered = r.Shadow(over), over
-			found.Exists = found.Row.Alive(e.Now) || on.orStatic && found.Static.Alive(e.Now)
-			if !on.static {
-				target, covered = &r, over
-			}
-		}
-		if on.static {
-			found.Exists = found.Exists || found.Static.Alive(e.Now)
-		}
-		// The first condition that does not hold decides, as in Apache Cassandra: what is
-		// wrong with those after it is not seen.
-		for j := 0; j < len(on.all) && e.Applied; j++ {
-			if e.Applied, err = on.all[j].Holds(target, row.Snapshot{Now: e.Now, Covered: covered}); err != nil {
-				return err
-			}
-		}
-		same := slices.IndexFunc(e.Found, func(f FoundRow) bool { return bytes.Equal(f.Key, found.Key) && (f.Key == nil) == (found.Key == nil) })
-		if same < 0 {
-			e.Found = append(e.Found, found)
-		} else {
-			e.Found[same].Exists = e.Found[same].Exists || found.Exists
-		}
-	}
-	if e.Applied {
-		e.Found = nil
-	}
-	return nil
-}
-
 // change makes the changes. All that the writer gives a timestamp have the same one.
 func (e *evaluation) change() error {
 	var now int64
@@ -511,6 +473,9 @@ func (e *evaluation) change() error {
 			}
 			if m.Sequence == 0 {
 				m.Sequence = e.items.Micros()
+			}
+			if err := e.add(c, &m); err != nil {
+				return err
 			}
 			groups[c.item] = append(groups[c.item], m)
 		}
@@ -547,6 +512,30 @@ func (e *evaluation) change() error {
 		if err := e.project(item, &before, &after, covered); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// add adds the values of the row to those of a change. What is null stays null.
+func (e *evaluation) add(c *rowChange, m *row.Mutation) error {
+	if len(c.adds) == 0 {
+		return nil
+	}
+	r, covered, err := e.read(c.item)
+	if err != nil {
+		return err
+	}
+	m.Ops = slices.Clone(m.Ops)
+	for i, column := range c.adds {
+		own, err := r.Value(row.Want{Column: column.ID, Type: column.Type}, row.Snapshot{Now: e.Now, Covered: covered})
+		if err != nil {
+			return err
+		}
+		sum, err := plus(column.Type.Kind, own.Bytes, m.Ops[i].Value)
+		if err != nil {
+			return invalid("%s", err.Error())
+		}
+		m.Ops[i] = row.SetColumn(column.ID, column.Type, sum)
 	}
 	return nil
 }

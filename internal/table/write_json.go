@@ -48,6 +48,9 @@ func (j *jsonValues) decode(b *binding) (map[string][]byte, error) {
 			continue
 		}
 		v, err := c.Type.FromJSON(value)
+		if ofDuration(err) {
+			return nil, invalid("%s", err.Error())
+		}
 		if err != nil {
 			return nil, invalid("Error decoding JSON value for %s: %s", c.Name, err.Error())
 		}

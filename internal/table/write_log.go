@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/decandb/decan/internal/row"
 )
@@ -28,8 +29,8 @@ func (k *KeyChange) Settle(ctx context.Context, source Source, sequence func() i
 		}
 		var before row.Row
 		at := row.Snapshot{Now: k.Now}
-		slices := []ItemSlice{{From: MetaItem, To: MetaItem + "\x00"}, {From: c.item, To: c.item + "\x00"}}
-		err := source.Key(ctx, k.Key, slices, func(item, body []byte) (more bool, err error) {
+		parts := []ItemSlice{{From: MetaItem, To: MetaItem + "\x00"}, {From: c.item, To: c.item + "\x00"}}
+		err := source.Key(ctx, k.Key, parts, func(item, body []byte) (more bool, err error) {
 			if string(item) != MetaItem {
 				before, err = row.DecodeRow(bytes.Clone(body))
 				return true, err
@@ -48,6 +49,11 @@ func (k *KeyChange) Settle(ctx context.Context, source Source, sequence func() i
 		}
 	}
 	return nil
+}
+
+// ReadsLists says whether the change names elements of lists by index or value, or counts.
+func (k *KeyChange) ReadsLists() bool {
+	return slices.ContainsFunc(k.changes, func(c rowChange) bool { return c.mutation.Reads() })
 }
 
 // Stale says whether a change is so old that the table may have forgotten deletions after

@@ -139,7 +139,7 @@ func (w *world) evaluate(changes []*KeyChange, conditional bool) (string, error)
 			return "", err
 		}
 		if conditional {
-			out = fmt.Sprintf("applied %v, %d rows found", c.Applied, len(c.Found))
+			out = fmt.Sprintf("applied %v, %d rows found", c.Applied, len(c.found))
 		}
 	}
 	return out, nil

@@ -111,7 +111,7 @@ func (d *differential) round(count int) (n int) {
 			for _, t := range d.tables {
 				t.deleted = t.deleted || r.deletes(t.name)
 			}
-			d.states(r.text)
+			d.states(r.whole())
 			continue
 		}
 		d.compare(d.request(d.read))
@@ -145,7 +145,7 @@ func (d *differential) states(after string) {
 			d.allowed["counters after a deletion"]++
 			return true
 		}
-		d.report("state", r, after+"\n  then "+apache, own)
+		d.reportState(r.text, after, apache, own)
 		return true
 	})
 }
@@ -264,19 +264,8 @@ func (d *differential) report(kind string, r request, apache, own string) {
 	if d.shown[kind]++; d.shown[kind] > shownMax {
 		return
 	}
-	text := r.text
-	for _, one := range r.batch {
-		text += "\n    " + one.text
-		for _, v := range one.values {
-			text += fmt.Sprintf(" %x", v.Bytes)
-		}
-	}
 	apache, own = onlyDifferent(apache, own)
-	values := ""
-	for _, v := range r.values {
-		values += fmt.Sprintf(" %x", v.Bytes)
-	}
-	d.t.Logf("%s\n  %s; %s page %d\n  apache: %s\n  decan:  %s", kind, text, values, r.page, indent(apache), indent(own))
+	d.t.Logf("%s\n  %s\n  apache: %s\n  decan:  %s", kind, r.whole(), indent(apache), indent(own))
 }
 
 // onlyDifferent leaves out the lines at the beginning and at the end that long answers share.
@@ -325,15 +314,29 @@ func differenceOf(apache, own string) string {
 	return ""
 }
 
+// reportState counts a difference of the rows of a table, and prints the rows that one node
+// has alone.
+func (d *differential) reportState(text, after, apache, own string) {
+	d.counts["state"]++
+	if d.shown["state"]++; d.shown["state"] > shownMax {
+		return
+	}
+	a, b := strings.Split(apache, "\n"), strings.Split(own, "\n")
+	without := func(all, other []string) string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(other, l) }), "\n")
+	}
+	d.t.Logf("state\n  %s\n  then %s\n  columns: %s\n  apache only: %s\n  decan only:  %s", after, text, a[0], indent(without(a, b)), indent(without(b, a)))
+}
+
 // documented returns why docs/compatibility.md lists a difference; "" if it does not.
 func documented(r request, apache, own string) string {
 	both := func(part string) bool { return strings.Contains(apache, part) && strings.Contains(own, part) }
 	switch {
-	case strings.Contains(apache, "error 0000: "):
+	case strings.Contains(apache, "error 0000: "), strings.Contains(apache, "error 1300: "), strings.Contains(apache, "NullPointerException"):
 		return "an internal error of Cassandra"
 	case both("error 2000: ") && cutSnippet(apache) == cutSnippet(own):
 		return "the quotation of a syntax error"
-	case both("Error decoding JSON value for"):
+	case both("Error decoding JSON value for"), both("Could not decode JSON string as a map"):
 		return "which of several wrong members of JSON is named, and what its parser says"
 	case both("cannot be cast to "):
 		return "the column that CAST names"

@@ -144,6 +144,30 @@ func (r *request) deletes(name string) bool {
 	return false
 }
 
+// whole prints the request with its values and parameters.
+func (r *request) whole() string {
+	text := r.text
+	for _, one := range r.batch {
+		text += "\n    " + one.whole()
+	}
+	for _, v := range r.values {
+		switch {
+		case v.Unset:
+			text += " unset"
+		case v.Bytes == nil:
+			text += " null"
+		default:
+			text += fmt.Sprintf(" 0x%x", v.Bytes)
+		}
+	}
+	for name, n := range map[string]int64{"page": int64(r.page), "timestamp": r.timestamp, "now": int64(r.now)} {
+		if n != 0 {
+			text += fmt.Sprintf("; %s %d", name, n)
+		}
+	}
+	return text
+}
+
 // pagesMax bounds the pages of one statement.
 const pagesMax = 200
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	door "github.com/decandb/decan/internal/api/cql"
 	"github.com/decandb/decan/internal/api/cql/frame"
@@ -69,12 +70,27 @@ func (p *Processor) write(ctx context.Context, w *writing, result func(*table.Ke
 		return done, nil
 	}
 	one := w.changes[0]
+	if one.ShowsFirst() {
+		read, err := p.readFirst(ctx, w, one)
+		if err != nil {
+			return nil, err
+		}
+		done.Charge += read.Charge
+	}
 	columns, cells, count, err := result(one)
 	if err != nil {
 		return nil, err
 	}
 	done.Rows = &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: one.Table.Keyspace, Name: one.Table.Name}, columns), Count: count, Cells: cells}
 	return done, nil
+}
+
+// readFirst reads the first row of a partition, which the result of a change shows. Another
+// write may have changed it after the conditions were evaluated.
+func (p *Processor) readFirst(ctx context.Context, w *writing, c *table.KeyChange) (engine.ItemsResult, error) {
+	source := &items{engine: p.config.Engine, caller: w.session.Caller, table: w.schema.ridOf(c.Table), level: resource.Strong, retries: p.retries()}
+	err := c.ReadFirst(ctx, source)
+	return source.spent, err
 }
 
 // carryOut makes the changes. Its errors have the type of the write.
@@ -93,11 +109,42 @@ func (p *Processor) carryOut(ctx context.Context, w *writing) (engine.ItemsResul
 	case len(w.changes) > 1:
 		kind = frame.WriteUnloggedBatch
 	}
+	read, err := p.readBefore(ctx, w)
+	if err != nil {
+		return read, &door.WriteError{Type: kind, Err: err}
+	}
 	spent, err := p.writeAll(ctx, w)
+	spent.Add(read)
 	if err != nil {
 		return spent, &door.WriteError{Type: kind, Err: err}
 	}
 	return spent, nil
+}
+
+// readBefore settles what changes of several partition keys read before they write: an
+// element of a list that does not exist must be found before anything is written.
+func (p *Processor) readBefore(ctx context.Context, w *writing) (read engine.ItemsResult, err error) {
+	if len(w.changes) < 2 || !slices.ContainsFunc(w.changes, (*table.KeyChange).ReadsLists) {
+		return read, nil
+	}
+	for _, c := range w.changes {
+		if c.Table.Counter() {
+			continue
+		}
+		spent, err := p.settleChange(ctx, w, c)
+		read.Add(spent)
+		if err != nil {
+			return read, err
+		}
+	}
+	return read, nil
+}
+
+// settleChange settles a change, and returns what it has read for that.
+func (p *Processor) settleChange(ctx context.Context, w *writing, c *table.KeyChange) (engine.ItemsResult, error) {
+	source := &items{engine: p.config.Engine, caller: w.session.Caller, table: w.schema.ridOf(c.Table), level: resource.Eventual, retries: p.retries()}
+	err := c.Settle(ctx, source, p.sequence)
+	return source.spent, err
 }
 
 // writeAll makes changes that do not depend on each other. It returns one of their
@@ -151,11 +198,11 @@ func (p *Processor) record(ctx context.Context, w *writing) (record []byte, read
 	record = binary.AppendUvarint([]byte{recordVersion}, uint64(len(w.changes)))
 	for _, c := range w.changes {
 		rid := w.schema.ridOf(c.Table)
-		source := &items{engine: p.config.Engine, caller: w.session.Caller, table: rid, level: resource.Eventual, retries: p.retries()}
-		if err := c.Settle(ctx, source, p.sequence); err != nil {
+		spent, err := p.settleChange(ctx, w, c)
+		read.Add(spent)
+		if err != nil {
 			return nil, read, err
 		}
-		read.Add(source.spent)
 		record = appendPart(appendPart(record, []byte(rid)), c.Append(nil))
 	}
 	return record, read, nil
