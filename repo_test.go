@@ -30,6 +30,7 @@ internal/throughput: resource status
 internal/placement: resource
 internal/geo, internal/vector: value
 internal/text:
+internal/deploy/bicep:
 internal/index: value resource status geo text vector
 internal/query/sql: value status
 internal/table/cql:
@@ -87,6 +88,7 @@ var libraries = map[string][]string{
 	"github.com/alecthomas/kong":            {"cmd/decan"},
 	"github.com/KimMachineGun/automemlimit": {"cmd/decan"},
 	"github.com/golang/geo":                 {"internal/geo"},
+	"go.yaml.in/yaml/v3":                    {"internal/deploy/bicep"},
 	"github.com/blevesearch/snowballstem":   {"internal/text"},
 	"modernc.org/quickjs":                   {"internal/script"},
 	"github.com/klauspost/compress":         {"internal/api/cql/frame"},
