@@ -176,6 +176,7 @@ type System struct {
 	rows    map[*Table]*Rows
 	old     bool     // as 3.11
 	host    [16]byte // of the node
+	address netip.AddrPort
 }
 
 // NewSystem returns the system keyspaces for a schema and a node.
@@ -186,7 +187,7 @@ func NewSystem(s *Schema, n Node) *System {
 	}
 	all := &Schema{keyspaces: slices.Concat(s.keyspaces, system)}
 	slices.SortFunc(all.keyspaces, func(a, b *Keyspace) int { return strings.Compare(a.Name, b.Name) })
-	y := &System{Schema: all, rows: map[*Table]*Rows{}, old: n.old(), host: n.Host}
+	y := &System{Schema: all, rows: map[*Table]*Rows{}, old: n.old(), host: n.Host, address: n.Address}
 	for _, k := range system {
 		for _, t := range k.Tables {
 			y.rows[t] = &Rows{table: t, items: map[string][]rowItem{}}

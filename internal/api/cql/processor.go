@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"time"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/auth"
@@ -127,15 +126,4 @@ type Rows struct {
 	Count       int
 	Cells       []byte // as frame.AppendBytes appends them
 	PagingState []byte // nil for the last page
-}
-
-// Trace describes a request that asked for a trace.
-type Trace struct {
-	ID       frame.UUID
-	Began    time.Time
-	Duration time.Duration
-	Request  string // such as "Execute CQL3 query"
-	Query    string // "" for a prepared statement
-	Client   netip.Addr
-	Session  *Session
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/auth"
@@ -22,6 +21,7 @@ type request struct {
 	bytes    int64  // taken from the budget
 	frame    frame.Frame
 	trace    frame.UUID
+	tracer   *tracer // nil if the request is not traced
 
 	// entry is the prepared statement of an EXECUTE, nil if there is none.
 	entry *preparedEntry
@@ -99,14 +99,14 @@ func isUse(text string) bool {
 // run runs the statement and answers the request. It returns the keyspace in use
 // afterwards.
 func (r *request) run() (keyspace string) {
-	if r.frame.Flags&frame.FlagTracing != 0 {
-		r.trace = newTimeUUID()
-	}
 	began := r.server.config.Now()
+	if r.frame.Flags&frame.FlagTracing != 0 {
+		r.startTrace(began)
+	}
 	done := r.process()
 	r.audit(began, &done)
-	if r.trace != (frame.UUID{}) {
-		r.traced(began)
+	if r.tracer != nil {
+		r.traced(&done)
 	}
 	r.answer(done)
 	if done.keyspace != "" {
@@ -163,21 +163,6 @@ func (r *request) answer(o outcome) {
 	r.send(&f, debt{bytes: r.bytes, slots: 1})
 }
 
-func (r *request) traced(began time.Time) {
-	t := &Trace{ID: r.trace, Began: began, Duration: r.server.config.Now().Sub(began), Client: r.session.Remote.Addr(), Session: r.session}
-	switch m := r.frame.Message.(type) {
-	case *frame.Query:
-		t.Request, t.Query = "Execute CQL3 query", m.Text
-	case *frame.Prepare:
-		t.Request, t.Query = "Preparing CQL3 query", m.Text
-	case *frame.Execute:
-		t.Request = "Execute CQL3 prepared query"
-	case *frame.Batch:
-		t.Request = "Execute batch of CQL3 queries"
-	}
-	r.server.config.Processor.Traced(t)
-}
-
 // inUse returns the keyspace for a request with the parameters.
 func (r *request) inUse(p *frame.Parameters) string {
 	if p.Has(frame.QueryKeyspace) {
@@ -192,7 +177,7 @@ const attemptsMax = 5
 func (r *request) query(m *frame.Query, of *failed) (outcome, error) {
 	p := &m.Parameters
 	for attempt := 1; ; attempt++ {
-		statement, err := r.server.config.Processor.Prepare(r.ctx, r.session, r.inUse(p), m.Text)
+		statement, err := r.server.config.Processor.Prepare(r.context(), r.session, r.inUse(p), m.Text)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -247,7 +232,7 @@ func (r *request) executeStatement(s *Statement, keyspace string, values []frame
 	if err := r.authorize(s); err != nil {
 		return outcome{}, err
 	}
-	result, err := r.server.config.Processor.Execute(r.ctx, r.session, s, &Request{
+	result, err := r.server.config.Processor.Execute(r.context(), r.session, s, &Request{
 		Keyspace: keyspace, Values: values, Parameters: p, Payload: r.frame.Payload, Trace: r.trace,
 	})
 	if err != nil {
@@ -316,7 +301,7 @@ func (r *request) prepare(m *frame.Prepare) (outcome, error) {
 	id := idOf(keyspace, m.Text)
 	e := r.server.prepared.find(id[:])
 	if e == nil || e.keyspace != keyspace || e.text != m.Text {
-		statement, err := r.server.config.Processor.Prepare(r.ctx, r.session, keyspace, m.Text)
+		statement, err := r.server.config.Processor.Prepare(r.context(), r.session, keyspace, m.Text)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -358,7 +343,7 @@ func (r *request) batch(m *frame.Batch) (outcome, error) {
 		if err != nil {
 			return outcome{}, err
 		}
-		result, err := r.server.config.Processor.Batch(r.ctx, r.session, b)
+		result, err := r.server.config.Processor.Batch(r.context(), r.session, b)
 		if errors.Is(err, ErrStale) && attempt < attemptsMax {
 			r.forget(m)
 			continue
@@ -401,7 +386,7 @@ func (r *request) batchOf(m *frame.Batch) (*Batch, error) {
 			s = e.statement
 		} else {
 			var err error
-			if s, err = r.server.config.Processor.Prepare(r.ctx, r.session, keyspace, given.Text); err != nil {
+			if s, err = r.server.config.Processor.Prepare(r.context(), r.session, keyspace, given.Text); err != nil {
 				return nil, err
 			}
 		}

@@ -88,12 +88,15 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 		level = levelOf(at.Consistency)
 	}
 	var source table.Source
-	stored := &items{engine: p.config.Engine, caller: session.Caller, table: now.ridOf(of), level: level, retries: p.retries()}
+	stored := &items{engine: p.config.Engine, caller: session.Caller, name: of.Name, table: now.ridOf(of), level: level, retries: p.retries()}
 	if source = stored; stored.table == "" {
 		source = now.system.RowsWith(of, p.builds)
 	}
 	if now.system.IsFeedRanges(of) {
 		source = now.system.FeedRanges(func(t *table.Table) []partitionkey.Range { return p.config.Engine.TableRanges(now.ridOf(t)) })
+	}
+	if kept := now.system.TracesOf(of, &p.traces); kept != nil {
+		source = kept
 	}
 	if of == now.system.IndexInfo() {
 		source = now.system.Built(func(t *table.Table, definition string) bool {
@@ -122,20 +125,25 @@ func visited(partitions []resource.PartitionID) []frame.Pair[[]byte] {
 	if len(partitions) == 0 {
 		return nil
 	}
-	var text []byte
+	return []frame.Pair[[]byte]{{Name: "decan-partitions", Value: visitedText(partitions)}}
+}
+
+// visitedText returns the ids of physical partitions, separated by commas.
+func visitedText(partitions []resource.PartitionID) (text []byte) {
 	for i, id := range partitions {
 		if i > 0 {
 			text = append(text, ',')
 		}
 		text = strconv.AppendUint(text, uint64(id), 10)
 	}
-	return []frame.Pair[[]byte]{{Name: "decan-partitions", Value: text}}
+	return text
 }
 
 // items is the source of the rows of a table.
 type items struct {
 	engine *engine.Engine
 	caller auth.Caller
+	name   string // of the table, in traces
 	table  resource.RID
 	level  resource.Consistency
 	lookup *partition.Lookup // of an index; nil to visit all items
@@ -155,13 +163,15 @@ func (s *items) Key(ctx context.Context, key string, list []table.ItemSlice, vis
 	for i, one := range list {
 		slices[i] = partition.Slice{From: one.From, To: one.To, Reverse: one.Reverse}
 	}
+	n := 0
 	return s.retry(ctx, func() error {
 		r, err := s.engine.ReadItems(ctx, s.caller, engine.ReadItemsRequest{
 			Table: s.table, Key: key, Slices: slices, Lookup: s.lookup, Level: s.level,
-			Visit:   func(i *partition.Item) (bool, error) { return visit(i.Item, i.Body) },
+			Visit:   func(i *partition.Item) (bool, error) { n++; return visit(i.Item, i.Body) },
 			Restart: func() {}, // A partition that has moved, or has no throughput left, refuses before the first item.
 		})
 		s.spent.Add(r)
+		s.read(ctx, "a partition key", n, r, err)
 		return err
 	})
 }
@@ -173,7 +183,9 @@ func (s *items) Tokens(ctx context.Context, least, greatest int64, after string,
 		bounds.Max = partitionkey.TokenEPK(above)
 	}
 	req := engine.ReadItemsRequest{Table: s.table, Range: bounds, AfterKey: after, Lookup: s.lookup, Level: s.level}
+	n := 0
 	req.Visit = func(i *partition.Item) (bool, error) {
+		n++
 		if !s.until.IsZero() {
 			req.After, req.AfterKey = append(req.After[:0], i.Position...), "" // A retry continues there.
 		}
@@ -182,6 +194,7 @@ func (s *items) Tokens(ctx context.Context, least, greatest int64, after string,
 	return s.retry(ctx, func() error {
 		r, err := s.engine.ReadItems(ctx, s.caller, req)
 		s.spent.Add(r)
+		s.read(ctx, "a range of tokens", n, r, err)
 		return err
 	})
 }

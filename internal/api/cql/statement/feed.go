@@ -22,6 +22,7 @@ func (s *items) Changes(ctx context.Context, ask table.FeedAsk) (table.FeedChang
 	}
 	page, err := s.engine.ItemFeed(ctx, s.caller, req)
 	s.spent.Add(page.ItemsResult)
+	s.read(ctx, "the change feed", len(page.Items), page.ItemsResult, err)
 	if err != nil {
 		if status.CodeOf(err) == status.CodeBadRequest && ask.After != "" {
 			err = &table.Error{Class: table.Protocol, Text: "Invalid value for the paging state"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	door "github.com/decandb/decan/internal/api/cql"
 	"github.com/decandb/decan/internal/status"
 )
 
@@ -31,6 +32,7 @@ func (p retries) retry(ctx context.Context, do func() error) error {
 		if left <= 0 {
 			return context.DeadlineExceeded
 		}
+		door.TraceEventf(ctx, "Trying again: the throughput of a partition is used up")
 		wait := time.NewTimer(min(max(status.From(err).RetryAfter, time.Millisecond), left))
 		select {
 		case <-wait.C:

@@ -66,6 +66,7 @@ type Processor struct {
 	views   *materialize.Keeper
 	places  atomic.Int64 // the last result of sequence
 	large   largeKeys
+	traces  traces
 	old     bool // Config.Node presents itself as 3.11
 
 	mu      sync.Mutex // held while the schema is read again
@@ -79,7 +80,7 @@ func New(c Config) *Processor {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	p := &Processor{config: c, old: strings.HasPrefix(c.Node.Release, "3.")}
+	p := &Processor{config: c, traces: traces{count: tracesMax, limit: traceBytesMax}, old: strings.HasPrefix(c.Node.Release, "3.")}
 	p.batches = batchlog.New(batchlog.Config{Engine: c.Engine, Decode: p.recorded, Logger: c.Logger})
 	p.views = materialize.New(p.keeperConfig())
 	return p
@@ -107,7 +108,8 @@ type plan struct {
 }
 
 // Prepare implements cql.Processor.
-func (p *Processor) Prepare(_ context.Context, _ *door.Session, keyspace, text string) (*door.Statement, error) {
+func (p *Processor) Prepare(ctx context.Context, _ *door.Session, keyspace, text string) (*door.Statement, error) {
+	door.TraceEventf(ctx, "Parsing %s", text)
 	s, parsed, err := p.prepare(keyspace, text)
 	if err != nil {
 		return nil, p.worded(err)
@@ -195,9 +197,6 @@ func (p *Processor) Execute(ctx context.Context, session *door.Session, s *door.
 	done, err := p.define(ctx, session, own.parsed.Statement, r)
 	return done, p.worded(err)
 }
-
-// Traced implements cql.Processor. Traces are not kept.
-func (p *Processor) Traced(*door.Trace) {}
 
 // moment returns the time of an execution.
 func (p *Processor) moment(at *frame.Parameters) *table.Moment {

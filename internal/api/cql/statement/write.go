@@ -62,6 +62,9 @@ func (p *Processor) write(ctx context.Context, w *writing, result func(*table.Ke
 	written := spent
 	settled, err := p.settle(ctx, w)
 	spent.Add(settled)
+	if settled.Charge > 0 {
+		door.TraceEventf(ctx, "Updated materialized views in physical partitions %s: %.2f RU", visitedText(settled.Partitions), settled.Charge)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +157,7 @@ func (p *Processor) writeAll(ctx context.Context, w *writing) (spent engine.Item
 	return spent, p.retries().retry(ctx, func() error {
 		done, errs := p.config.Engine.WriteAllItems(ctx, w.session.Caller, left)
 		spent.Add(done)
+		wrote(ctx, w, len(left), done)
 		var refused []engine.WriteItemsRequest
 		var over error
 		for i, err := range errs {
@@ -184,7 +188,9 @@ func (p *Processor) writeLogged(ctx context.Context, w *writing) (engine.ItemsRe
 	if err != nil {
 		return read, err
 	}
+	door.TraceEventf(ctx, "Recording a logged batch of %d partition keys", len(w.changes))
 	spent, err := p.batches.Write(ctx, w.session.Caller, record, p.requests(w))
+	wrote(ctx, w, len(w.changes), spent)
 	spent.Add(read)
 	if err != nil {
 		err = loggedError(err)
