@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,6 +28,10 @@ type session interface {
 	batch(logged bool, statements ...[]any) error
 	// keys returns the partition keys of a table as the driver knows it from the schema.
 	keys(keyspace, table string) ([]string, error)
+	// page returns one page after a paging state, and the state after it.
+	page(size int, state []byte, text string, values ...any) (rows []map[string]any, next []byte, err error)
+	// traced runs a statement and writes its trace.
+	traced(out io.Writer, text string, values ...any) error
 	syntax(err error) bool
 	close()
 }
@@ -106,6 +111,8 @@ func program(t *testing.T, s session, keyspace string, version int) {
 		t.Errorf("keys %v, %v", keys, err)
 	}
 	roundTrip(t, s, keyspace, version)
+	following(t, s, keyspace)
+	tracing(t, s, keyspace)
 }
 
 // roundTrip reads a value of each type and writes it back: the server has the same value.

@@ -3,6 +3,7 @@ package drivers
 import (
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -29,6 +30,19 @@ func (s session1) rows(page int, text string, values ...any) (all []map[string]a
 		all = append(all, row)
 	}
 	return all, rows.Close()
+}
+
+func (s session1) page(size int, state []byte, text string, values ...any) (all []map[string]any, next []byte, err error) {
+	rows := s.Query(text, values...).PageSize(size).PageState(state).Iter()
+	next = rows.PageState()
+	for row := map[string]any{}; rows.MapScan(row); row = map[string]any{} {
+		all = append(all, row)
+	}
+	return all, next, rows.Close()
+}
+
+func (s session1) traced(out io.Writer, text string, values ...any) error {
+	return s.Query(text, values...).Trace(gocql.NewTraceWriter(s.Session, out)).Exec()
 }
 
 func (s session1) conditional(text string, values ...any) (bool, error) {

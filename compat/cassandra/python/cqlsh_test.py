@@ -72,6 +72,13 @@ class Cqlsh(unittest.TestCase):
         for part in "Zürich 漢字 😀", "1y2mo21d4h5m6s789ms", "2026-11-28 12:34:56.789000+0000", "0x00ff10", "-1.5", "[3, 1, 2, 1]", "@ Row 1":
             self.assertIn(part, shown)
 
+    def test_tracing(self):
+        cqlsh("CREATE TABLE cqlsh.traced (k int PRIMARY KEY, v int); INSERT INTO cqlsh.traced (k, v) VALUES (1, 2);")
+        shown = cqlsh("TRACING ON; SELECT * FROM cqlsh.traced WHERE k = 1;")
+        for part in "Tracing session: ", "Execute CQL3 query", "Read a partition key of traced: 1 items", "Request charge: ", "Request complete":
+            self.assertIn(part, shown)
+        self.assertNotIn("was not found", shown)
+
     def test_pages(self):
         cqlsh("CREATE TABLE cqlsh.pages (k int PRIMARY KEY);"
               + "".join(f"INSERT INTO cqlsh.pages (k) VALUES ({i});" for i in range(250)))

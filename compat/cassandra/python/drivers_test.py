@@ -2,6 +2,7 @@
 password DECAN_CQL_KEY, on each version of the protocol that it has, with and without
 compression and TLS. ../run.sh runs it."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -94,7 +95,54 @@ class Drivers(unittest.TestCase):
         self.assertEqual([k.name for k in known.partition_key], ["k"])
         self.assertIn("w", known.columns)
         self.assertTrue(c.metadata.token_map.get_replicas(keyspace, c.metadata.token_map.token_class.from_key(b"\0\0\0\1")))
+        self.feed(s)
+        self.trace(s)
         self.types(c, s, keyspace, version)
+
+    def feed(self, s):
+        """Reads the change feed of a table page by page: the paging state of each page, an empty
+        one too, is where the next one begins."""
+        s.execute("CREATE TABLE feed (k int, c int, v text, PRIMARY KEY (k, c))")
+        insert = s.prepare("INSERT INTO feed (k, c, v) VALUES (?, ?, ?)")
+        for i in range(10):
+            s.execute(insert, (1, i, "a"))
+        s.execute(insert, (1, 0, "b"))
+        bound = s.prepare("SELECT * FROM feed WHERE k = ? AND COSMOS_CHANGEFEED_START_TIME() = ?")
+        bound.fetch_size = 4
+        text = SimpleStatement("SELECT * FROM feed WHERE COSMOS_CHANGEFEED_START_TIME() = '2020-01-01 00:00:00'", fetch_size=4)
+        for statement, values in ((text, None), (bound, (1, datetime.datetime(2020, 1, 1)))):
+            state, rows = None, []
+
+            def read():
+                nonlocal state
+                while True:
+                    page = s.execute(statement, values, paging_state=state)
+                    state = page.paging_state
+                    self.assertTrue(state)
+                    if not page.current_rows:
+                        return
+                    rows.extend((r.k, r.c, r.v) for r in page.current_rows)
+
+            read()
+            self.assertEqual(len(rows), 10)
+            self.assertEqual(rows[-1], (1, 0, "b"))
+            s.execute(insert, (1, 5, "c"))
+            s.execute("DELETE FROM feed WHERE k = 1 AND c = 9")
+            read()
+            self.assertEqual(rows[10:], [(1, 5, "c")])
+            s.execute(insert, (1, 9, "a"))
+            s.execute(insert, (1, 0, "b"))
+
+    def trace(self, s):
+        """The driver finds the trace of a statement at once."""
+        trace = s.execute("SELECT * FROM feed WHERE k = 1", trace=True).get_query_trace(MINUTE)
+        self.assertEqual(trace.request_type, "Execute CQL3 query")
+        self.assertEqual(trace.parameters["query"], "SELECT * FROM feed WHERE k = 1")
+        self.assertGreater(trace.duration.total_seconds(), 0)
+        self.assertTrue(trace.coordinator and trace.client)
+        events = [e.description for e in trace.events]
+        self.assertIn("Read a partition key of feed: 10 items", "".join(events))
+        self.assertIn("Request charge: ", events[-1])
 
     def types(self, c, s, keyspace, version):
         """Reads a value of each type and writes it back: the server has the same value."""

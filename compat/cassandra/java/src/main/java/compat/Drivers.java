@@ -10,7 +10,10 @@ import com.datastax.oss.driver.api.core.cql.BatchStatement;
 import com.datastax.oss.driver.api.core.cql.BatchType;
 import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
+import com.datastax.oss.driver.api.core.cql.PagingState;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.QueryTrace;
+import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.servererrors.SyntaxError;
@@ -23,6 +26,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -139,7 +143,56 @@ public final class Drivers {
       check(table.getPartitionKey().get(0).getName().asInternal().equals("k") && table.getColumn("w").isPresent(), table);
       check(s.getMetadata().getTokenMap().orElseThrow().getReplicas(CqlIdentifier.fromInternal(ks), ByteBuffer.allocate(4)).size() == 1, "replicas");
       types(s, ks, version);
+      feed(s, ks);
+      trace(s, ks);
     }
+  }
+
+  /**
+   * Reads the change feed of a table page by page: the paging state of each page, an empty one too,
+   * is where the next one begins.
+   */
+  private static void feed(CqlSession s, String ks) {
+    s.execute("CREATE TABLE " + ks + ".feed (k int, c int, v text, PRIMARY KEY (k, c))");
+    PreparedStatement insert = s.prepare("INSERT INTO " + ks + ".feed (k, c, v) VALUES (1, ?, ?)");
+    for (int i = 0; i < 10; i++) {
+      s.execute(insert.bind(i, "a"));
+    }
+    s.execute(insert.bind(0, "b"));
+    PreparedStatement feed = s.prepare("SELECT c, v FROM " + ks + ".feed WHERE COSMOS_CHANGEFEED_START_TIME() = ? AND COSMOS_FEEDRANGE() = ?");
+    String range = s.execute(s.prepare("SELECT range FROM system_cosmos.feedranges WHERE keyspace_name = ? AND table_name = ?").bind(ks, "feed")).one().getString(0);
+    List<String> seen = new ArrayList<>();
+    PagingState state = null;
+    for (int round = 0; round < 2; round++) {
+      for (boolean more = true; more; ) {
+        ResultSet page = s.execute(feed.bind(Instant.EPOCH, range).setPageSize(4).setPagingState(state));
+        int rows = page.getAvailableWithoutFetching();
+        more = rows > 0;
+        for (; rows > 0; rows--) {
+          Row row = page.one();
+          seen.add(row.getInt(0) + row.getString(1));
+        }
+        state = page.getExecutionInfo().getSafePagingState();
+        check(state != null, "a page has no state");
+      }
+      if (round == 0) {
+        check(seen.size() == 10 && seen.get(9).equals("0b"), seen);
+        s.execute(insert.bind(5, "c"));
+        s.execute("DELETE FROM " + ks + ".feed WHERE k = 1 AND c = 9");
+      }
+    }
+    check(seen.size() == 11 && seen.get(10).equals("5c"), seen);
+  }
+
+  /** The driver finds the trace of a statement at once. */
+  private static void trace(CqlSession s, String ks) {
+    SimpleStatement text = SimpleStatement.newInstance("SELECT * FROM " + ks + ".feed WHERE k = 1").setTracing(true);
+    QueryTrace trace = s.execute(text).getExecutionInfo().getQueryTrace();
+    check(trace.getDurationMicros() > 0 && trace.getRequestType().equals("Execute CQL3 query"), trace.getRequestType());
+    check(trace.getParameters().get("query").equals(text.getQuery()) && trace.getCoordinatorAddress() != null, trace.getParameters());
+    List<String> events = new ArrayList<>();
+    trace.getEvents().forEach(e -> events.add(e.getActivity()));
+    check(events.toString().contains("Read a partition key of feed: ") && events.get(events.size() - 1).startsWith("Request charge: "), events);
   }
 
   /** Reads a value of each type and writes it back: the server has the same value. */
