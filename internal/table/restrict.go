@@ -68,6 +68,7 @@ type where struct {
 	indexed bool           // the read goes through an index
 	access  *access        // that index; nil if none of the table finds what is restricted
 	found   []*restriction // that are left to the index
+	tuples  []*restriction // tuple relations that are filters in Apache Cassandra, with its errors
 }
 
 // restrict compiles the relations of a SELECT.
@@ -552,10 +553,30 @@ func (w *where) finishClustering(filtering, staticOnly, usable bool) error {
 	w.indexed = w.indexed || usable && len(filters) > 0 || w.keyRange && byClustering
 	if w.indexed || len(filters) > 0 {
 		w.found = append(w.found, all...)
+		w.tuples = w.tupleFilters(all)
 	}
 	w.filters = append(w.filters, filters...)
 	for _, r := range filters {
 		w.clustering[r.columns[0].Position] = nil
 	}
 	return nil
+}
+
+// tupleFilters returns the tuple relations that Apache Cassandra leaves to its filter of
+// rows: those that do not begin where the ones before end, which count neither if they are
+// slices nor if an index supports them.
+func (w *where) tupleFilters(all []*restriction) (tuples []*restriction) {
+	position := 0
+	for _, r := range all {
+		if r.contains() || r.columns[0].Position != position || w.through(r) != nil {
+			if r.multi {
+				tuples = append(tuples, r)
+			}
+			continue
+		}
+		if !r.slice() {
+			position = r.last() + 1
+		}
+	}
+	return tuples
 }

@@ -106,6 +106,11 @@ func (r *run) begin() (err error) {
 		}
 		return -1
 	}
+	for _, one := range q.where.tuples {
+		if _, err := one.bindFilter(r.b); err != nil {
+			return err
+		}
+	}
 	for _, one := range q.where.filters {
 		f, err := one.bindFilter(r.b)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -240,6 +241,9 @@ func (w *world) reshape(keyspace, name string, split bool) error {
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if filepath.Base(filepath.Dir(path)) == "recorded" {
+			return // They are those of TestRecorded.
+		}
 		w := newWorld(t)
 		keyspace := ""
 		states := map[string][]byte{} // of feeds
