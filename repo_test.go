@@ -32,6 +32,9 @@ internal/geo, internal/vector: value
 internal/text:
 internal/deploy/bicep:
 internal/index: value resource status geo text vector
+internal/deploy/jsonc:
+internal/deploy/expression: deploy/jsonc
+internal/deploy: value resource status deploy/jsonc deploy/expression
 internal/query/sql: value status
 internal/table/cql:
 internal/table: partitionkey row table/cql
