@@ -79,7 +79,8 @@ cmd/decan/internal/resolvercmd: partitionkey auth resolver resolver/azcosmos cmd
 cmd/decan/internal/transfercmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows
 cmd/decan/internal/resourcecmd: value cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/querycmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/transfercmd
-cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/transfercmd
+cmd/decan/internal/shellcmd: value query row api/cql/frame cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/querycmd
+cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/shellcmd cmd/decan/internal/transfercmd
 `
 
 // libraries says which packages may import a module outside the standard
@@ -90,6 +91,8 @@ var libraries = map[string][]string{
 	"github.com/twmb/murmur3":               {"partitionkey", "internal/value"},
 	"github.com/alecthomas/kong":            {"cmd/decan"},
 	"github.com/KimMachineGun/automemlimit": {"cmd/decan"},
+	"github.com/ergochat/readline":          {"cmd/decan/internal/shellcmd"},
+	"github.com/creack/pty":                 nil,
 	"github.com/golang/geo":                 {"internal/geo"},
 	"go.yaml.in/yaml/v3":                    {"internal/deploy/bicep"},
 	"github.com/blevesearch/snowballstem":   {"internal/text"},

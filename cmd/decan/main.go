@@ -25,6 +25,7 @@ import (
 	"github.com/decandb/decan/cmd/decan/internal/querycmd"
 	"github.com/decandb/decan/cmd/decan/internal/resolvercmd"
 	"github.com/decandb/decan/cmd/decan/internal/resourcecmd"
+	"github.com/decandb/decan/cmd/decan/internal/shellcmd"
 	"github.com/decandb/decan/cmd/decan/internal/transfercmd"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/server"
@@ -47,6 +48,7 @@ type cli struct {
 	Container  resourcecmd.Container  `cmd:"" help:"Create, list, show, change and delete containers."`
 	Item       querycmd.Item          `cmd:"" help:"Read, write, patch and delete single items, and import many."`
 	Query      querycmd.Query         `cmd:"" help:"Run a query and print its rows as a table, JSON, JSON lines or CSV."`
+	Shell      shellcmd.Command       `cmd:"" help:"Ask for queries and commands at a prompt, or read them from a pipe."`
 	Script     resourcecmd.Script     `cmd:"" help:"Stored procedures, triggers and user-defined functions: list, show, put, delete, run."`
 	Throughput resourcecmd.Throughput `cmd:"" help:"Show and change the throughput of a container or database."`
 	User       resourcecmd.User       `cmd:"" help:"Create, list and delete users of a database."`
@@ -116,7 +118,7 @@ func newParser(commands *cli, io console.Streams, options ...kong.Option) (*kong
 		kong.Writers(io.Out, io.Err),
 		kong.DefaultEnvars("DECAN"),
 		kong.Vars{"version": version, "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
-		kong.Bind(io),
+		kong.Bind(io, shellcmd.RunCommand(run)),
 	}, options...)...)
 }
 

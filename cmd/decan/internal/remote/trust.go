@@ -18,14 +18,25 @@ type Trust struct {
 // settings, and is changed.
 func (f Trust) Client(base *http.Transport) (*http.Client, error) {
 	if f.CA != "" {
-		pool, err := f.pool()
+		config, err := f.TLS()
 		if err != nil {
 			return nil, err
 		}
-		base.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		base.TLSClientConfig = config
 		base.ForceAttemptHTTP2 = true // Setting TLSClientConfig turns it off.
 	}
 	return &http.Client{Transport: trusting{base}}, nil
+}
+
+// TLS returns the settings of TLS that trust those authorities.
+func (f Trust) TLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA == "" {
+		return config, nil
+	}
+	pool, err := f.pool()
+	config.RootCAs = pool
+	return config, err
 }
 
 // pool returns the authorities of the system and those of the file.
