@@ -62,10 +62,11 @@ internal/api/nosql/hybridrow: value status
 internal/api/nosql/rntbd: audit api/transport
 internal/audit: auth status
 internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/binaryjson api/nosql/hybridrow api/nosql/rntbd
+internal/explorer:
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
 internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
-internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/transport api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement
+internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/transport api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement explorer
 resolver: partitionkey
 resolver/azcosmos: value partitionkey resolver query/sql
 .: server

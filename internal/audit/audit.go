@@ -25,8 +25,9 @@ import (
 
 // The reasons of refusals that do not concern credentials; [auth.Refusal] has the others.
 const (
-	ReasonHost  = "host"       // the Host header is not a name of the server
-	ReasonPlain = "plain_http" // the request does not use TLS, and the server serves only https
+	ReasonHost   = "host"       // the Host header is not a name of the server
+	ReasonOrigin = "origin"     // the request comes from a page of another origin
+	ReasonPlain  = "plain_http" // the request does not use TLS, and the server serves only https
 )
 
 // Config configures a watch.

@@ -8,15 +8,19 @@ import (
 )
 
 // admit returns the check that a door applies to each request first: nil, or the
-// reason to refuse it.
-func (s *Server) admit(listen string, door *audit.Door) func(*http.Request) error {
-	hosts := s.config.hostRules(listen, thisMachine())
+// reason to refuse it. Pages of the named origins may send requests.
+func (s *Server) admit(listen string, named []string, door *audit.Door) func(*http.Request) error {
+	hosts, origins := s.config.hostRules(listen, thisMachine()), s.config.originRules(named)
 	return func(hr *http.Request) error {
 		// For a target in absolute form, net/http takes the host from the target, as
 		// HTTP requires.
 		if !hosts.admits(hr.Host) {
 			door.Refused(audit.ReasonHost, hr.RemoteAddr)
 			return hosts.refuse(hr.Host)
+		}
+		if !origins.admits(hr) {
+			door.Refused(audit.ReasonOrigin, hr.RemoteAddr)
+			return origins.refuse(hr)
 		}
 		if s.config.TLS.Only && hr.TLS == nil {
 			door.Refused(audit.ReasonPlain, hr.RemoteAddr)

@@ -42,6 +42,7 @@ type Config struct {
 	Protocol   ProtocolOptions   `embed:"" group:"Protocol"`
 	Direct     DirectOptions     `embed:"" group:"Direct mode"`
 	Cassandra  CassandraOptions  `embed:"" group:"Cassandra API"`
+	Explorer   ExplorerOptions   `embed:"" group:"Data Explorer"`
 	Queries    QueryOptions      `embed:"" group:"Queries"`
 	Partitions PartitionOptions  `embed:"" group:"Partitions"`
 	Throughput ThroughputOptions `embed:"" group:"Throughput"`
@@ -183,7 +184,7 @@ func (c *Config) validate() error {
 	for _, group := range c.groups() {
 		faults = append(faults, optionFaults(group)...)
 	}
-	faults = append(faults, checkAllowedHosts(c.Access.Hosts), c.limitFaults())
+	faults = append(faults, checkAllowedHosts(c.Access.Hosts), checkOrigins(c.Access.Origins), c.limitFaults())
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		fault("a certificate needs its key: give both --tls-cert and --tls-key, or neither")
 	}

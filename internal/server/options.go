@@ -73,9 +73,10 @@ type AccessOptions struct {
 	// always allowed.
 	Hosts []string `name:"allowed-hosts" placeholder:"NAME" help:"More names by which clients may address the server, such as db.example.com, *.example.com for all names below it, or * for any name. Addresses, localhost and the names of --endpoint, --tls-host and --tls-cert are always allowed."`
 
-	ContainerNames    string `name:"container-names" default:"auto" enum:"auto,on,off" help:"Allow the names by which containers are addressed: names without a dot, names below .internal, and services of Kubernetes. auto allows them if the server runs in a container."`
-	ProtectMetrics    bool   `name:"protect-metrics" help:"Require an account key for /metrics; a read-only key is sufficient."`
-	PrefixPermissions bool   `name:"prefix-permissions" help:"Allow permissions, and so resource tokens, for a prefix of a hierarchical partition key. The service does not."`
+	Origins           []string `name:"cors-origins" placeholder:"ORIGIN" help:"Origins whose pages in browsers may send requests to the ports for clients, such as https://app.example.com (default: none)."`
+	ContainerNames    string   `name:"container-names" default:"auto" enum:"auto,on,off" help:"Allow the names by which containers are addressed: names without a dot, names below .internal, and services of Kubernetes. auto allows them if the server runs in a container."`
+	ProtectMetrics    bool     `name:"protect-metrics" help:"Require an account key for /metrics; a read-only key is sufficient."`
+	PrefixPermissions bool     `name:"prefix-permissions" help:"Allow permissions, and so resource tokens, for a prefix of a hierarchical partition key. The service does not."`
 }
 
 // AuditOptions are the log of who did what. The zero value keeps none.
@@ -111,6 +112,13 @@ type DirectOptions struct {
 	On bool `name:"direct" default:"true" only:"serve" help:"Serve direct mode, which the Java and .NET SDKs use unless they are told otherwise; --direct=false opens no port for it."`
 
 	Plain bool `name:"direct-plain" help:"Also serve clients of direct mode that do not use TLS. No SDK is one: it is for tests."`
+}
+
+// ExplorerOptions are about the Data Explorer.
+type ExplorerOptions struct {
+	// On is false in the zero value: a program that starts a server has no use for a
+	// page unless it says so.
+	On bool `name:"explorer" default:"true" only:"serve" help:"Serve the Data Explorer, a page for browsers, below /_explorer/ on the port for clients; --explorer=false serves none."`
 }
 
 // CassandraOptions are about the Cassandra API.

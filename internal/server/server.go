@@ -395,7 +395,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Logger:     s.log,
 		Registerer: registry,
 		Watch:      s.watch.Door(doorData),
-		Admit:      s.admit(s.config.Ports.Data, s.watch.Door(doorData)),
+		Admit:      s.admit(s.config.Ports.Data, s.config.Access.Origins, s.watch.Door(doorData)),
 		Switches:   nosql.Switches{StrictItemIDs: s.config.Protocol.StrictIDs, SeveralTriggers: s.config.Protocol.Triggers, TrustForwardedProto: s.config.Account.Forwarded},
 	}
 	if bound.direct != nil {
@@ -404,36 +404,37 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		}
 		s.openDirect(bound.direct, config, registry, certificates)
 	}
-	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, nosql.New(config))
+	operations := admin.Config{
+		Engine:   s.engine,
+		Gatherer: registry,
+		CopyJobs: s.copies,
+		Ready:    s.serving,
+		Watch:    s.watch.Door(doorAdmin),
+		Health:   s.health,
+		Clock:    s.clock,
+		Now:      s.config.Now,
+		Limits:   s.config.Limits,
+		Version:  s.config.Version,
+		Logger:   s.log,
+		Memory:   memory,
+	}
+	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, s.dataPort(config, operations))
 	if bound.compute != nil {
 		// The compute gateway never had the main port's problem with unusual ids,
 		// and its clients depend on that.
 		config.Switches.StrictItemIDs = false
 		config.Endpoint = ""
-		config.Admit = s.admit(s.config.Ports.Compute, s.watch.Door(doorCompute))
+		config.Admit = s.admit(s.config.Ports.Compute, s.config.Access.Origins, s.watch.Door(doorCompute))
 		config.Watch = s.watch.Door(doorCompute)
-		s.openDoor(listenMixed(bound.compute, clients, certificates), clients, nosql.New(config))
+		s.openDoor(listenMixed(bound.compute, clients, certificates), clients, s.withOrigins(config.Admit, nosql.New(config)))
 	}
 	if len(bound.cql) > 0 {
 		s.openCQL(bound.cql, registry, certificates)
 	}
 	if bound.admin != nil {
-		s.admin = s.openDoor(listenMixed(bound.admin, operators, certificates), operators, admin.New(admin.Config{
-			Engine:   s.engine,
-			Gatherer: registry,
-			CopyJobs: s.copies,
-			Ready:    s.serving,
-			Admit:    s.admit(s.config.Ports.Admin, s.watch.Door(doorAdmin)),
-			Watch:    s.watch.Door(doorAdmin),
-			Metrics:  s.config.Access.ProtectMetrics,
-			Health:   s.health,
-			Clock:    s.clock,
-			Now:      s.config.Now,
-			Limits:   s.config.Limits,
-			Version:  s.config.Version,
-			Logger:   s.log,
-			Memory:   memory,
-		}))
+		operations.Admit = s.admit(s.config.Ports.Admin, nil, s.watch.Door(doorAdmin))
+		operations.Metrics = s.config.Access.ProtectMetrics
+		s.admin = s.openDoor(listenMixed(bound.admin, operators, certificates), operators, admin.New(operations))
 	}
 }
 
