@@ -32,7 +32,8 @@ func (a *analysis) expr(x sql.Expr, s *scope) bound {
 		b := bound{refers: a.expr(x.X, s).refers}
 		if root, ok := x.X.(*sql.Ident); ok {
 			one, _ := s.lookup(root.Name)
-			b.refers = b.refers && (one.columns == nil || slices.Contains(columnNames(one.columns), x.Name))
+			known := one.columns == nil || slices.Contains(columnNames(one.columns), x.Name)
+			b.refers = b.refers && (known || a.clause == clauseGroupBy && !a.in.s.set && len(a.diagnostics) == 0)
 		}
 		return b
 	case *sql.LikeExpr:

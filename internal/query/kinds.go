@@ -155,7 +155,14 @@ func (r *reach) conditionalKinds(cond, then, otherwise node) kinds {
 // subqueryKinds returns the kinds of a subquery.
 func (r *reach) subqueryKinds(n node, x *sql.Subquery) kinds {
 	switch x.Kind {
-	case sql.SubqueryExists, sql.SubqueryAll:
+	case sql.SubqueryExists:
+		if s := n.s.scopeOf(x.Query); s != nil {
+			if list, ok := r.obstacles(nil, x.Query, s); ok && len(list) == 0 {
+				return mayTrue
+			}
+		}
+		return mayBool
+	case sql.SubqueryAll:
 		return mayBool
 	case sql.SubqueryArray:
 		return mayArray

@@ -18,8 +18,8 @@ import (
 // query-plans-found.jsonl, whose queries TestPlanner found. planExceptions is the
 // number of queries that Decan answers differently on purpose; it may only decrease.
 const (
-	planVectors    = 4124
-	planExceptions = 16
+	planVectors    = 4161
+	planExceptions = 15
 )
 
 // planVector is a query and what the service's planner answers.

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"strings"
+
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
@@ -61,7 +63,7 @@ func (r *reach) referred(n node) (node, bool) {
 		return r.input(s, a.input)
 	case *sql.Subquery:
 		q := x.Query
-		if x.Kind != sql.SubqueryScalar || q.From != nil || q.Where != nil || isGrouped(q) {
+		if x.Kind != sql.SubqueryScalar && x.Kind != sql.SubqueryFirst && x.Kind != sql.SubqueryLast || q.From != nil || q.Where != nil || isGrouped(q) {
 			return n, false
 		}
 		row := r.rowOf(n, q)
@@ -69,8 +71,12 @@ func (r *reach) referred(n node) (node, bool) {
 	case *sql.MemberExpr:
 		return r.member(r.resolve(n.at(x.X)), x.Name)
 	case *sql.IndexExpr:
-		if v, ok := r.constant(n.at(x.Index)); ok && v.Kind() == value.KindString {
+		v, ok := r.constant(n.at(x.Index))
+		if ok && v.Kind() == value.KindString {
 			return r.member(r.resolve(n.at(x.X)), v.Text())
+		}
+		if i, whole := v.Int64(); ok && whole && i >= 0 {
+			return r.element(r.resolve(n.at(x.X)), i)
 		}
 	case *sql.LetExpr:
 		if s := n.s.owner.lets[x]; s != nil {
@@ -158,6 +164,24 @@ func (r *reach) member(of node, name string) (node, bool) {
 		if x.Members[i].Name == name {
 			return of.at(x.Members[i].Expr), true
 		}
+	}
+	return of.at(undefinedLiteral), true
+}
+
+// element returns an item of an array that the query writes.
+func (r *reach) element(of node, i int64) (node, bool) {
+	if v, ok := r.constant(of); ok {
+		if i >= int64(v.Len()) {
+			return of.at(undefinedLiteral), true
+		}
+		return of.at(&sql.Literal{Value: v.Index(int(i))}), true
+	}
+	x, ok := of.x.(*sql.ArrayLiteral)
+	switch {
+	case !ok:
+		return node{}, false
+	case i < int64(len(x.Items)):
+		return of.at(x.Items[i]), true
 	}
 	return of.at(undefinedLiteral), true
 }
@@ -313,8 +337,10 @@ func (r *reach) want(n node, d domain, in []box) []box {
 		return unless(!d.has(v), in)
 	}
 	switch x := n.x.(type) {
-	case nil, *sql.Ident:
+	case nil:
 		return r.restrict(n, d, in)
+	case *sql.Ident:
+		return r.elements(n, x, d, r.restrict(n, d, in))
 	case *sql.MemberExpr:
 		return r.path(n, n.at(x.X), d, mayObject, in)
 	case *sql.IndexExpr:
@@ -345,6 +371,21 @@ func (r *reach) want(n node, d domain, in []box) []box {
 		return unless(d.kinds&mayObject == 0, in)
 	}
 	return r.operator(n, d, in)
+}
+
+// elements adds that an input iterates over an array, if something is known about its
+// element.
+func (r *reach) elements(n node, x *sql.Ident, d domain, in []box) []box {
+	a, s := n.s.lookup(x.Name)
+	if r.loose || d.kinds&mayExist == mayExist || s == nil || s.query == nil || s.query.From == nil || a.let || a.input >= len(s.query.From.Inputs) {
+		return in
+	}
+	input := &s.query.From.Inputs[a.input]
+	if !input.In || input.Subquery != nil || a.input == 0 && s.root {
+		return in
+	}
+	of := r.resolve(node{x: input.Collection, s: s.before(a.input)})
+	return r.want(of, r.list(of), in)
 }
 
 func unless(impossible bool, in []box) []box {
@@ -529,17 +570,69 @@ func (r *reach) comparison(op string, x, y node, want kinds, in []box) []box {
 	if outcome := outcomesOf[op].hold(0); (want&mayFalse == 0 && outcome == no || want&mayTrue == 0 && outcome == yes) && r.same(x, y) {
 		return nil
 	}
-	if operatorKinds(op, kx, ky)&want == 0 {
+	if operatorKinds(op, kx, ky)&want == 0 && (op != "=" && op != "!=" || r.followed(x, y)) {
 		return nil
 	}
 	return r.want(y, something, r.want(x, something, in))
 }
 
-// same reports whether x and y are the same property of the document, which is not NaN.
+// followed reports whether the planner compares the types of two expressions that are
+// equal: only those of a place, and of two arrays or objects. Any other two may be equal.
+func (r *reach) followed(x, y node) bool {
+	built := func(n node) bool {
+		switch n.x.(type) {
+		case *sql.ArrayLiteral, *sql.ObjectLiteral:
+			return true
+		}
+		return n.row != nil
+	}
+	k := r.kinds(x) & r.kinds(y) & mayExist
+	if built(x) && built(y) || k == 0 && (r.kinds(x) == mayMiss || r.kinds(y) == mayMiss) {
+		return true
+	}
+	for _, n := range []node{x, y} {
+		switch sub := n.x.(type) {
+		case nil:
+			return n.row == nil
+		case *sql.Ident, *sql.MemberExpr, *sql.IndexExpr:
+			return true
+		case *sql.Subquery:
+			if sub.Kind == sql.SubqueryScalar {
+				continue
+			}
+			return true
+		case *sql.CallExpr:
+			if f := functions[strings.ToUpper(sub.Name)]; f != nil && typeTests[f.name] != 0 && (built(x) || built(y)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ofElement reports whether a resolved node is the document, an element of an array, or a
+// property of one.
+func ofElement(x sql.Expr) bool {
+	for {
+		switch y := x.(type) {
+		case nil, *sql.Ident:
+			return true
+		case *sql.MemberExpr:
+			x = y.X
+		case *sql.IndexExpr:
+			x = y.X
+		default:
+			return false
+		}
+	}
+}
+
+// same reports whether x and y are the same property of a document or of an element, which
+// is not NaN.
 func (r *reach) same(x, y node) bool {
 	a, ok := r.place(x)
 	b, also := r.place(y)
-	return ok && also && a == b && (a == "" || a[0] == '/')
+	return ok && also && a == b && ofElement(x.x)
 }
 
 // reach works out which documents can have rows.

@@ -48,9 +48,21 @@ func (r *reach) inAny(n node, x *sql.InExpr, want kinds, in []box) []box {
 	}
 	terms := make([]term, len(x.List))
 	for i, item := range x.List {
-		terms[i] = func(want kinds, in []box) []box { return r.comparison("=", n.at(x.X), n.at(item), want, in) }
+		terms[i] = func(want kinds, in []box) []box { return r.listed(n.at(x.X), n.at(item), want, in) }
 	}
 	return r.chain(terms, true, mayTrue, in)
+}
+
+// listed adds that x is equal to an item of IN. The types of two expressions that are not
+// properties and not constant are not compared.
+func (r *reach) listed(x, item node, want kinds, in []box) []box {
+	x, item = r.resolve(x), r.resolve(item)
+	_, fixed := r.constant(x)
+	_, also := r.constant(item)
+	if place := func(n node) bool { return n.row == nil && ofElement(n.x) }; fixed || also || place(x) || place(item) {
+		return r.comparison("=", x, item, want, in)
+	}
+	return r.want(item, something, r.want(x, something, in))
 }
 
 // like adds that LIKE has a result of the given kinds.
@@ -273,7 +285,7 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	}
 	switch f.name {
 	case "RegexMatch":
-		if found, ok := r.beginsWith(n, x); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool {
+		if found, ok := r.beginsWith(n, x); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool && d.kinds&mayBool != 0 {
 			if d.kinds&mayTrue == 0 {
 				found = outside(found)
 			}
@@ -287,7 +299,7 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	case "IIF":
 		return r.conditional(n.at(x.Args[0]), n.at(x.Args[1]), n.at(x.Args[2]), d, in)
 	case "STARTSWITH", "STRINGEQUALS":
-		if of, found, ok := r.search(n, x, f.name); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool {
+		if of, found, ok := r.search(n, x, f.name); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool && d.kinds&mayBool != 0 {
 			if d.kinds&mayTrue == 0 {
 				found = outside(found)
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/decandb/decan/internal/query/sql"
+	"github.com/decandb/decan/internal/value"
 )
 
 // rows adds what must hold for q, whose scope is s, to have a row. A query at the top
@@ -49,27 +50,28 @@ func (r *reach) totals(q *sql.Select, n node, top bool) (possible, done bool) {
 	if !isGrouped(q) {
 		return true, false
 	}
-	single := r.single(q, n.s, top)
+	single, totalled := r.single(q, n.s, top), totalled(q)
+	if totalled && q.Value != nil && !onlyExtremes(q) && r.kinds(n.at(q.Value))&^mayMiss == 0 {
+		return false, true
+	}
 	switch {
-	case top && !single || len(q.GroupBy) > 0 && !single, !totalled(q):
+	case top && !single || len(q.GroupBy) > 0 && !single, !totalled:
 		return true, false
 	case q.Value == nil:
 		return true, !top
 	}
 	if kind, ok := aggregateKind(q.Value); ok && single {
 		arg := n.at(q.Value.(*sql.CallExpr).Args[0])
-		if (kind == Sum || kind == Average) && !top && r.kinds(arg)&mayNumber == 0 || kind == Sum && top && r.kinds(arg)&^(mayArray|mayObject) == 0 {
+		v, fixed := r.constant(arg)
+		switch {
+		case (kind == Sum || kind == Average) && !top && q.From == nil && fixed && v.IsDefined() && v.Kind() != value.KindNumber,
+			kind == Sum && top && r.kinds(arg)&^(mayArray|mayObject) == 0:
 			return false, true
-		}
-		if kind == Average {
+		case kind == Average:
 			return true, false
 		}
 	}
-	if onlyExtremes(q) {
-		return true, false
-	}
-	possible = r.kinds(n.at(q.Value))&^mayMiss != 0
-	return possible, !top || !possible
+	return true, !top && !onlyExtremes(q)
 }
 
 // totalled reports whether a column of a query, or its value, has an aggregate.
@@ -177,10 +179,19 @@ func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 // listOf returns what the rows of a subquery must be that an input iterates over. As in
 // the service, a row with a condition of its own may be anything.
 func (r *reach) listOf(row node, q *sql.Select, s *scope, top bool) domain {
-	if !top && !iterates(q) && (q.Where != nil || r.mayLack(q, s)) {
+	if !top && !iterates(q) && (r.filters(q, s) || r.mayLack(q, s)) {
 		return anything
 	}
 	return r.list(row)
+}
+
+// filters reports whether a query has a filter that is neither always true nor never.
+func (r *reach) filters(q *sql.Select, s *scope) bool {
+	if q.Where == nil {
+		return false
+	}
+	k := r.kinds(node{x: q.Where, s: s})
+	return k&mayTrue != 0 && k != mayTrue
 }
 
 // list returns what a resolved node must be that an input iterates over: an array. As in
@@ -193,7 +204,7 @@ func (r *reach) list(n node) domain {
 	case *sql.ConditionalExpr, *sql.CoalesceExpr:
 		return something
 	case *sql.CallExpr:
-		if kind, ok := aggregateKind(x); !ok || kind != Count && kind != CountIf || n.s.root || n.s.query != nil && (n.s.query.From != nil || n.s.query.Where != nil) {
+		if kind, ok := aggregateKind(x); !ok || kind != Count || n.s.root || n.s.query != nil && (multiplies(n.s.query) || r.filters(n.s.query, n.s) || r.mayLack(n.s.query, n.s)) {
 			return something
 		}
 	case *sql.Subquery:

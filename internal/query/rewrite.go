@@ -50,7 +50,7 @@ func (p *Plan) rewriting(pinned, single bool) (rewriting, error) {
 		}
 		return r, nil
 	}
-	if single && !q.Distinct && len(q.GroupBy) == 0 && (q.Value == nil || !hasAggregate(q.Value)) && !ordersByDistance(q) {
+	if single && !q.Distinct && len(q.GroupBy) == 0 && (q.Value == nil || !hasAggregate(q.Value)) && !ordersByDistance(q) && !ordersTotals(q) {
 		return rewriteText(q, limits{p.top, -1, -1}), nil
 	}
 	return rewriteText(q, limits{p.top, p.offset, p.limit}), nil
