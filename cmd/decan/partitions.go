@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -248,73 +247,6 @@ func (c *partitionsSplitCommand) Run(streams console.Streams) error {
 	}
 	_, err := fmt.Fprintf(streams.Out, "Partition %s is now %s, split at %s. The split took %.0f ms; writes waited for %.1f ms.\n",
 		out.Parent, strings.Join(out.Children, " and "), out.At, out.Took, out.Pause)
-	return err
-}
-
-type partitionsMergeCommand struct {
-	Database   string   `arg:"" help:"The database."`
-	Container  string   `arg:"" help:"The container."`
-	Partitions []string `arg:"" optional:"" name:"partition" help:"The ids of two neighbouring physical partitions (default: all partitions of the container, the smallest pairs first)."`
-	DryRun     bool     `env:"-" help:"Only show which partitions the merge would leave."`
-
-	remote.Admin
-}
-
-// mergeOutcome is the answer of POST /partitions/merge.
-type mergeOutcome struct {
-	Parents []string `json:"parents"`
-	Child   string   `json:"child"`
-	Pause   float64  `json:"pauseMilliseconds"`
-	Took    float64  `json:"milliseconds"`
-}
-
-// mergeLayout is the answer of POST .../partitionMerge.
-type mergeLayout struct {
-	Partitions []struct {
-		ID      string  `json:"id"`
-		Storage float64 `json:"storageInKB"`
-	} `json:"physicalPartitionStorageInfoCollection"`
-}
-
-// Run merges the partitions and prints the result.
-func (c *partitionsMergeCommand) Run(streams console.Streams) error {
-	ctx, stop := console.Interruptible()
-	defer stop()
-	switch {
-	case len(c.Partitions) == 0:
-		return c.all(ctx, streams.Out)
-	case len(c.Partitions) != 2:
-		return errors.New("give the ids of two neighbouring partitions, or none for all partitions of the container")
-	case c.DryRun:
-		return errors.New("--dry-run is for a whole container: leave out the ids of partitions")
-	}
-	query := url.Values{"database": {c.Database}, "container": {c.Container}, "partition": {c.Partitions[0]}, "with": {c.Partitions[1]}}
-	var out mergeOutcome
-	if err := c.Ask(ctx, http.MethodPost, "partitions/merge", query, &out); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(streams.Out, "Partitions %s are now %s. The merge took %.0f ms; writes waited for %.1f ms.\n",
-		strings.Join(out.Parents, " and "), out.Child, out.Took, out.Pause)
-	return err
-}
-
-// all merges a whole container.
-func (c *partitionsMergeCommand) all(ctx context.Context, out io.Writer) error {
-	path := fmt.Sprintf("sqlDatabases/%s/containers/%s/partitionMerge", url.PathEscape(c.Database), url.PathEscape(c.Container))
-	var layout mergeLayout
-	if err := c.Send(ctx, http.MethodPost, path, strings.NewReader(fmt.Sprintf(`{"isDryRun":%t}`, c.DryRun)), &layout); err != nil {
-		return err
-	}
-	has := "has"
-	if c.DryRun {
-		has = "would have"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s %s %s:\n", c.Database, c.Container, has, console.Counted(int64(len(layout.Partitions)), "physical partition"))
-	for _, p := range layout.Partitions {
-		fmt.Fprintf(&b, "%-5s %9s\n", p.ID, console.Size(int64(p.Storage*1024)))
-	}
-	_, err := io.WriteString(out, b.String())
 	return err
 }
 
