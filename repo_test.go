@@ -54,6 +54,7 @@ internal/engine: value partitionkey resource status pacing auth index patch quer
 internal/api/cql/frame:
 internal/api/transport:
 internal/api/cql: status auth audit row table table/cql api/transport api/cql/frame
+internal/simulate: value partitionkey resource status index query throughput placement
 internal/batchlog: partitionkey resource status auth row partition engine
 internal/materialize: partitionkey resource status auth row table partition engine
 internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog materialize api/cql api/cql/frame
@@ -74,6 +75,7 @@ decantest: decan
 cmd/decan/internal/console:
 cmd/decan/internal/remote: value partitionkey auth
 cmd/decan/internal/rows: value
+cmd/decan/internal/advisecmd: value resource status server simulate cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/transfercmd
 cmd/decan/internal/copycmd: cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/democmd: decan cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/resolvercmd: partitionkey auth resolver resolver/azcosmos cmd/decan/internal/console cmd/decan/internal/remote
@@ -81,7 +83,7 @@ cmd/decan/internal/transfercmd: value cmd/decan/internal/console cmd/decan/inter
 cmd/decan/internal/resourcecmd: value cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/querycmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/transfercmd
 cmd/decan/internal/shellcmd: value query row api/cql/frame cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/querycmd
-cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/shellcmd cmd/decan/internal/transfercmd
+cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/advisecmd cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/shellcmd cmd/decan/internal/transfercmd
 `
 
 // libraries says which packages may import a module outside the standard

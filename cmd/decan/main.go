@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/decandb/decan/cmd/decan/internal/advisecmd"
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/copycmd"
 	"github.com/decandb/decan/cmd/decan/internal/democmd"
@@ -43,6 +44,7 @@ type cli struct {
 	Limits     limitsCommand     `cmd:"" help:"Show the limits of a container, and set its own limits."`
 	Queries    queriesCommand    `cmd:"" help:"Show the queries that have run for more than a second, and cancel them."`
 	Demo       democmd.Command   `cmd:"" help:"Compare partition keys on a server in memory."`
+	Advise     advisecmd.Command `cmd:"" help:"Compare partition keys on a sample of documents and a workload, or propose some."`
 
 	Database   resourcecmd.Database   `cmd:"" help:"Create, list, show and delete databases."`
 	Container  resourcecmd.Container  `cmd:"" help:"Create, list, show, change and delete containers."`

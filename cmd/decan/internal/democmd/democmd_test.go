@@ -62,6 +62,7 @@ func TestDemoTenants(t *testing.T) {
 		}
 	}
 	demoCompares(t, report.Layouts)
+	advisorAgrees(t, &report)
 
 	var text bytes.Buffer
 	if err := report.print(&text); err != nil {
