@@ -89,6 +89,10 @@ type CheckOptions struct {
 	// each processor. The report does not depend on it.
 	Parallel int
 
+	// Now is the time at which readers would see the rows of tables, for those that expire.
+	// The zero time is the present.
+	Now time.Time
+
 	// Progress is called every few hundred rows, by one goroutine at a time. It must not
 	// block. Nil disables the callback.
 	Progress func(CheckProgress)
@@ -186,11 +190,25 @@ type checked struct {
 func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckOptions, report *Report) {
 	var all []*checked
 	progress := checkProgress{tell: o.Progress}
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	views := comparisons{built: map[resource.RID]bool{}}
 	tables := map[resource.RID]map[string]*table.Table{}
 	for _, c := range view.AllContainers() {
 		if _, known := tables[c.Database.RID]; !known && c.IsTable() && !c.Database.IsSystem() {
-			tables[c.Database.RID] = tablesOf(view, c.Database, report)
+			schema := schemaOf(view, c.Database, report)
+			tables[c.Database.RID] = map[string]*table.Table{}
+			if schema == nil {
+				continue
+			}
+			for _, t := range schema.Keyspace(c.Database.ID).Tables {
+				tables[c.Database.RID][t.Name] = t
+			}
+			views.plan(view, c.Database, schema, o.Now.Unix())
 		}
+	}
+	for _, c := range view.AllContainers() {
 		for i := range c.Ranges.Len() {
 			one := &checked{container: c, partition: c.Ranges.At(i).Value, table: tables[c.Database.RID][c.ID]}
 			if o.Progress != nil {
@@ -211,11 +229,12 @@ func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckO
 			break
 		}
 		group.Go(func() error {
-			n.checkStore(ctx, view, one, &progress)
+			n.checkStore(ctx, view, one, views.visit(one.container), &progress)
 			return nil
 		})
 	}
 	_ = group.Wait() // The errors are in the entries of all.
+	views.report(ctx, n, view, all, report)
 	for _, one := range all {
 		c, id := one.container, one.partition.ID
 		switch {
@@ -298,9 +317,9 @@ func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 	return nil
 }
 
-// tablesOf returns the tables of a keyspace by name. It reports definitions that cannot be
-// read.
-func tablesOf(view *catalog.View, d resource.Database, report *Report) map[string]*table.Table {
+// schemaOf returns the definitions of a keyspace. It reports those that cannot be read, and
+// returns nil.
+func schemaOf(view *catalog.View, d resource.Database, report *Report) *table.Schema {
 	stored := table.StoredKeyspace{Name: d.ID, Definition: d.Keyspace}
 	for _, c := range view.Containers(d.RID) {
 		if c.IsTable() {
@@ -312,24 +331,21 @@ func tablesOf(view *catalog.View, d resource.Database, report *Report) map[strin
 		report.problem("The definitions of keyspace '%s' cannot be read: %v", d.ID, err)
 		return nil
 	}
-	tables := map[string]*table.Table{}
-	for _, t := range schema.Keyspace(d.ID).Tables {
-		tables[t.Name] = t
-	}
-	return tables
+	return schema
 }
 
-// checkStore verifies one partition, unless ctx ends first.
-func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked, progress *checkProgress) {
+// checkStore verifies one partition, unless ctx ends first. visit, if not nil, is called
+// with its items.
+func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked, visit func(key, item, body []byte), progress *checkProgress) {
 	var tell func(check.Progress)
 	var at check.Progress
 	if progress.tell != nil {
 		tell = func(now check.Progress) { progress.advance(one, &at, now) }
 	}
 	dir, p := n.partitionDir(one.ref()), one.partition
-	o := check.Options{Tell: tell}
+	o := check.Options{Tell: tell, Visit: visit}
 	if one.table != nil {
-		o.Item = one.table.CheckItem
+		o.Item = one.table.Checker()
 	}
 	must := openingOf(dir, n.marks.set.partitions[one.ref()], func() *catalog.View { return view })
 	one.err = inspect(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {

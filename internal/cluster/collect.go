@@ -40,7 +40,9 @@ func (n *Node) collector(container *resource.Container) func(context.Context, pa
 		if now == nil || now.keyspace != c.Database.ETag || now.container != c.ETag {
 			now = &compiled{keyspace: c.Database.ETag, container: c.ETag}
 			if len(c.Database.Keyspace) > 0 {
-				now.table = tablesOf(view, c.Database, &Report{})[c.ID]
+				if schema := schemaOf(view, c.Database, &Report{}); schema != nil {
+					now.table = schema.Keyspace(c.Database.ID).Table(c.ID)
+				}
 			}
 			latest.Store(now)
 		}

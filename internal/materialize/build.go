@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
-	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/table"
 	"github.com/decandb/decan/partitionkey"
@@ -24,10 +22,7 @@ import (
 // of a table of the server, with the RID of the view as its key. A view that is truncated
 // with its table has a new RID, and is built again from what its table has then.
 
-const (
-	tableName  = "views"
-	recordItem = "\x02" // a table without clustering columns
-)
+const recordItem = "\x02" // a table without clustering columns
 
 // Build is the state of the building of a view.
 type Build struct {
@@ -38,12 +33,7 @@ type Build struct {
 }
 
 // record is the stored state.
-type record struct {
-	Done  bool   `json:"done,omitempty"`
-	Rows  int64  `json:"rows,omitempty"`
-	After []byte `json:"after,omitempty"` // position of the last row that was read
-	Key   []byte `json:"key,omitempty"`   // and its routing key
-}
+type record = table.ViewBuildState
 
 // Builds returns the state of all views, by name.
 func (k *Keeper) Builds() (all []Build) {
@@ -222,7 +212,7 @@ func (k *Keeper) buildKey(ctx context.Context, v *Viewed, p *table.Projection, k
 
 // save stores the state of a view; nil removes it.
 func (k *Keeper) save(ctx context.Context, view resource.RID, r *record) error {
-	rid, err := k.cfg.Engine.SystemTable(ctx, tableName, true)
+	rid, err := k.cfg.Engine.SystemTable(ctx, table.ViewBuilds, true)
 	if err != nil {
 		return err
 	}
@@ -230,12 +220,11 @@ func (k *Keeper) save(ctx context.Context, view resource.RID, r *record) error {
 		if r == nil {
 			return items.Put(recordItem, nil, 0)
 		}
-		text, err := json.Marshal(r)
+		body, err := r.Append(nil, items.Micros())
 		if err != nil {
 			return err
 		}
-		stored := row.Row{Cells: []row.Cell{{Timestamp: items.Micros(), Value: text}}}
-		return items.Put(recordItem, stored.Append(nil), 0)
+		return items.Put(recordItem, body, 0)
 	}}})
 	return err
 }
@@ -243,17 +232,13 @@ func (k *Keeper) save(ctx context.Context, view resource.RID, r *record) error {
 // records returns the stored states of all views.
 func (k *Keeper) records(ctx context.Context) (map[resource.RID]record, error) {
 	all := map[resource.RID]record{}
-	rid, err := k.cfg.Engine.SystemTable(ctx, tableName, false)
+	rid, err := k.cfg.Engine.SystemTable(ctx, table.ViewBuilds, false)
 	if err != nil || rid == "" {
 		return all, err
 	}
 	_, err = k.cfg.Engine.ReadItems(ctx, auth.Owner(), engine.ReadItemsRequest{Table: rid, Range: partitionkey.Full(), Visit: func(i *partition.Item) (bool, error) {
-		stored, err := row.DecodeRow(i.Body)
-		if err != nil || len(stored.Cells) != 1 {
-			return false, fmt.Errorf("state of view %q cannot be read: %w", i.Key, err)
-		}
-		var r record
-		if err := json.Unmarshal(stored.Cells[0].Value, &r); err != nil {
+		r, err := table.DecodeViewBuildState(i.Body)
+		if err != nil {
 			return false, fmt.Errorf("state of view %q cannot be read: %w", i.Key, err)
 		}
 		all[resource.RID(i.Key)] = r

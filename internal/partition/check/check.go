@@ -66,8 +66,13 @@ type Options struct {
 	Tell func(Progress)
 
 	// Item returns why an item of a table does not agree with the definition of the table,
-	// or nil. Without it, only what package row knows is verified.
-	Item func(item, body []byte) error
+	// or nil. It is called with the items in their order, and their routing keys. Without
+	// it, only what package row knows is verified.
+	Item func(key, item, body []byte) error
+
+	// Visit is called with each item of a table whose place is right, in their order. Nil is
+	// not called.
+	Visit func(key, item, body []byte)
 }
 
 // Run verifies every invariant of a partition from the bytes of a snapshot: each
@@ -90,7 +95,7 @@ type Progress struct {
 
 // Watch is [Run] with options. It returns the error of ctx soon after ctx has ended.
 func Watch(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, o Options) (Report, error) {
-	c := checker{ctx: ctx, tell: o.Tell, item: o.Item, snapshot: snapshot, container: container}
+	c := checker{ctx: ctx, tell: o.Tell, item: o.Item, visit: o.Visit, snapshot: snapshot, container: container}
 	if err := c.run(); err != nil {
 		return c.report, fmt.Errorf("check partition %s: %w", c.descriptor.ID, err)
 	}
@@ -99,10 +104,11 @@ func Watch(ctx context.Context, snapshot *storage.Snapshot, container *resource.
 
 // checker is one run of the check.
 type checker struct {
-	ctx  context.Context
-	tell func(Progress) // may be nil
-	item func(item, body []byte) error
-	rows int64 // rows and entries of lists read so far; see read
+	ctx   context.Context
+	tell  func(Progress)                     // may be nil
+	item  func(key, item, body []byte) error // may be nil, as visit
+	visit func(key, item, body []byte)
+	rows  int64 // rows and entries of lists read so far; see read
 
 	snapshot  *storage.Snapshot
 	container *resource.Container
@@ -334,7 +340,10 @@ func (c *checker) placeItem(d *layout.Document, epk partitionkey.EPK, item []byt
 		_, err = row.DecodeRow(d.Body)
 	}
 	if err == nil && c.item != nil {
-		err = c.item(item, d.Body)
+		err = c.item(d.Key, item, d.Body)
+	}
+	if err == nil && c.visit != nil {
+		c.visit(d.Key, item, d.Body)
 	}
 	return err
 }

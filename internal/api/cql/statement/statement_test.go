@@ -87,7 +87,7 @@ func newCheckedWorld(t testing.TB) (w *world, check func() cluster.Report) {
 		if err := errors.Join(w.node.Close(), store.Close()); err != nil {
 			t.Error(err)
 		}
-		report, err := cluster.CheckStores(pool, "data")
+		report, err := cluster.Check(context.Background(), "data", cluster.CheckOptions{Pool: pool, Now: w.now})
 		if err := errors.Join(err, pool.Close()); err != nil {
 			t.Error(err)
 		}
