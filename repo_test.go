@@ -78,12 +78,13 @@ cmd/decan/internal/rows: value
 cmd/decan/internal/advisecmd: value resource status server simulate cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/transfercmd
 cmd/decan/internal/copycmd: cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/democmd: decan cmd/decan/internal/console cmd/decan/internal/remote
+cmd/decan/internal/deploycmd: status deploy deploy/bicep deploy/expression deploy/jsonc api/cql/frame cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/resolvercmd: partitionkey auth resolver resolver/azcosmos cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/transfercmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows
 cmd/decan/internal/resourcecmd: value cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/querycmd: value cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/transfercmd
 cmd/decan/internal/shellcmd: value query row api/cql/frame cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/rows cmd/decan/internal/querycmd
-cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/advisecmd cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/shellcmd cmd/decan/internal/transfercmd
+cmd/decan: partitionkey auth server cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/advisecmd cmd/decan/internal/copycmd cmd/decan/internal/democmd cmd/decan/internal/deploycmd cmd/decan/internal/querycmd cmd/decan/internal/resolvercmd cmd/decan/internal/resourcecmd cmd/decan/internal/shellcmd cmd/decan/internal/transfercmd
 `
 
 // libraries says which packages may import a module outside the standard

@@ -23,6 +23,7 @@ import (
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/copycmd"
 	"github.com/decandb/decan/cmd/decan/internal/democmd"
+	"github.com/decandb/decan/cmd/decan/internal/deploycmd"
 	"github.com/decandb/decan/cmd/decan/internal/querycmd"
 	"github.com/decandb/decan/cmd/decan/internal/resolvercmd"
 	"github.com/decandb/decan/cmd/decan/internal/resourcecmd"
@@ -55,6 +56,8 @@ type cli struct {
 	Throughput resourcecmd.Throughput `cmd:"" help:"Show and change the throughput of a container or database."`
 	User       resourcecmd.User       `cmd:"" help:"Create, list and delete users of a database."`
 	Permission resourcecmd.Permission `cmd:"" help:"Create, list and delete permissions of users, and print their resource tokens."`
+
+	Deploy deploycmd.Deploy `cmd:"" help:"Make the databases, containers, tables and roles of a Resource Manager template, or show what would change."`
 
 	Copy   copycmd.Command    `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`
 	Import transfercmd.Import `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`

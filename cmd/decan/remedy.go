@@ -22,10 +22,9 @@ func remedyFor(command *kong.Context, err error) string {
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		for name, what := range map[string]string{"admin": "admin port", "endpoint": "endpoint"} {
-			if flag := flags[name]; flag != nil {
-				return fmt.Sprintf("Start a server with decan serve, or give the %s of another server with --%s URL.", what, name)
-			}
+		if name := dialled(command, flags, dial); name != "" {
+			what := map[string]string{"admin": "admin port", "endpoint": "endpoint", "cql": "Cassandra API"}[name]
+			return fmt.Sprintf("Start a server with decan serve, or give the %s of another server with --%s %s.", what, name, flags[name].PlaceHolder)
 		}
 	}
 	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusUnauthorized && flags["account-key"] != nil {
@@ -42,6 +41,29 @@ func remedyFor(command *kong.Context, err error) string {
 		return "Give another address with --listen, --admin-listen, --compute-listen, --direct-listen or --cql-listen; port 0 is any free port."
 	}
 	return ""
+}
+
+// dialled returns the name of the flag with the address that did not answer: of several,
+// the one with its port.
+func dialled(command *kong.Context, flags map[string]*kong.Flag, dial *net.OpError) string {
+	port := ""
+	if dial.Addr != nil {
+		_, port, _ = net.SplitHostPort(dial.Addr.String())
+	}
+	found := ""
+	for _, name := range []string{"endpoint", "admin", "cql"} {
+		flag := flags[name]
+		if flag == nil {
+			continue
+		}
+		if port != "" && strings.HasSuffix(strings.TrimSuffix(fmt.Sprint(command.FlagValue(flag)), "/"), ":"+port) {
+			return name
+		}
+		if found == "" {
+			found = name
+		}
+	}
+	return found
 }
 
 // brief returns an error without what the library adds to it: if no server answers, the

@@ -252,13 +252,35 @@ func (c *Change) compareMembers() {
 	before := jsonc.NewObject()
 	for _, m := range c.Body.Members() {
 		if old, has := c.Before.Get(m.Name); has {
-			before.Set(m.Name, old)
+			before.Set(m.Name, withoutEmpty(old))
 		}
 	}
-	c.diff(before, c.Body)
+	c.diff(before, withoutEmpty(c.Body).(*jsonc.Object))
 	if c.Kind == Database || c.Kind == Keyspace {
 		c.Action, c.Deltas = NoChange, nil // They have no properties of their own.
 	}
+}
+
+// withoutEmpty returns a value without members that are empty arrays: a role without
+// notDataActions means the same as one with none of them.
+func withoutEmpty(v any) any {
+	switch v := v.(type) {
+	case *jsonc.Array:
+		items := make([]any, v.Len())
+		for i, item := range v.Items() {
+			items[i] = withoutEmpty(item)
+		}
+		return jsonc.NewArray(items...)
+	case *jsonc.Object:
+		out := jsonc.NewObject()
+		for _, m := range v.Members() {
+			if a, is := m.Value.(*jsonc.Array); !is || a.Len() > 0 {
+				out.Set(m.Name, withoutEmpty(m.Value))
+			}
+		}
+		return out
+	}
+	return v
 }
 
 // compareThroughput compares settings. An export of the portal has both kinds; autoscale

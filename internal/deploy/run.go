@@ -45,14 +45,14 @@ type Result struct {
 // Run carries a deployment out, resource by resource; with whatIf it only compares.
 // observe is called before and after each resource with its position among the items.
 // The error is a [Fatal]; errors of single resources are in the results, of which there
-// may be fewer than items if the deployment ends early.
-func (d *Deployment) Run(ctx context.Context, items []Item, target Target, whatIf bool, observe func(position int, r *Result)) ([]Result, error) {
+// may be fewer than items if the deployment ends early. runtime evaluates outputs; with
+// whatIf as if the resources were deployed.
+func (d *Deployment) Run(ctx context.Context, items []Item, target Target, whatIf bool, observe func(position int, r *Result)) (results []Result, runtime expression.Runtime, err error) {
 	run := &run{ctx: ctx, target: target, whatIf: whatIf, planned: map[string]*jsonc.Object{}}
 	failed := map[*Resource]string{}
-	var results []Result
 	for i, item := range items {
 		if err := ctx.Err(); err != nil {
-			return results, Fatal{err}
+			return results, run, Fatal{err}
 		}
 		if observe != nil {
 			observe(i, nil)
@@ -69,7 +69,7 @@ func (d *Deployment) Run(ctx context.Context, items []Item, target Target, whatI
 			r.Done = r.Err == nil
 		}
 		if fatal := (Fatal{}); errors.As(r.Err, &fatal) {
-			return results, fatal
+			return results, run, fatal
 		}
 		if r.Err != nil {
 			failed[item.Resource] = item.Title()
@@ -79,7 +79,7 @@ func (d *Deployment) Run(ctx context.Context, items []Item, target Target, whatI
 			observe(i, &results[len(results)-1])
 		}
 	}
-	return results, nil
+	return results, run, nil
 }
 
 // run is a deployment that is being carried out. It answers for what exists.
@@ -194,14 +194,15 @@ func (r *run) Reference(id, apiVersion string, full bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	properties := jsonc.NewObject("resource", current)
+	properties := r.planned[strings.ToLower(id)]
 	switch {
-	case current == nil && r.planned[strings.ToLower(id)] != nil:
-		properties = r.planned[strings.ToLower(id)]
-	case current == nil:
+	case current == nil && properties == nil:
 		return nil, fmt.Errorf("the %s does not exist", item.Title())
+	case current == nil: // It will exist after the deployment.
 	case item.Kind == Account || item.Kind == RoleDefinition || item.Kind == RoleAssignment:
 		properties = current
+	default:
+		properties = jsonc.NewObject("resource", current)
 	}
 	if !full {
 		return properties, nil
@@ -216,9 +217,4 @@ func (r *run) List(operation, id, _ string, _ []any) (any, error) {
 		return nil, fmt.Errorf("the resource '%s' has no operation '%s' here", id, operation)
 	}
 	return r.target.List(r.ctx, operation)
-}
-
-// Runtime returns what evaluates the outputs of a deployment.
-func Runtime(ctx context.Context, target Target) expression.Runtime {
-	return &run{ctx: ctx, target: target, planned: map[string]*jsonc.Object{}}
 }
