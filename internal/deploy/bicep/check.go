@@ -123,6 +123,9 @@ type checker struct {
 	symbol *symbol
 	place  place
 	depth  int
+	// optional counts the optional parts of a type that are around: a type may
+	// name itself there.
+	optional int
 }
 
 // lookup finds what a name means.
@@ -147,7 +150,7 @@ func (k *checker) lookup(name string, env *locals) *symbol {
 
 // use records that the declaration needs a name.
 func (k *checker) use(s *symbol) {
-	if s.kind != symLocal && !slices.Contains(k.symbol.used, s) {
+	if k.optional == 0 && s.kind != symLocal && !slices.Contains(k.symbol.used, s) {
 		k.symbol.used = append(k.symbol.used, s)
 	}
 }

@@ -78,6 +78,12 @@ func (k *checker) resolveType(x typeExpr) *typ {
 			k.add(x.span, "BCP285", "The type expression could not be reduced to a literal value.")
 		}
 	case *arrayType:
+		k.optional++
+		defer func() { k.optional-- }()
+		if u, ok := x.item.(*unionType); ok {
+			// Items may be of several kinds, which nothing else may.
+			return &typ{category: tArray, item: k.mixedUnion(u)}
+		}
 		return &typ{category: tArray, item: k.resolveType(x.item)}
 	case *tupleType:
 		t := &typ{category: tArray, isTuple: true}
@@ -91,6 +97,8 @@ func (k *checker) resolveType(x typeExpr) *typ {
 	case *unionType:
 		return k.unionOf(x)
 	case *nullableType:
+		k.optional++
+		defer func() { k.optional-- }()
 		return union(k.resolveType(x.base), nullType)
 	case *nonNullType:
 		return withoutNull(k.resolveType(x.base))
@@ -161,24 +169,20 @@ func (f *file) typeOfSymbol(s *symbol) *typ {
 		return anyType
 	}
 	s.resolving = true
-	// Members of objects and arrays may name the type itself; what a type is
-	// made of directly may not, and that is what is recorded as used.
 	k := &checker{file: f, symbol: s}
-	if !direct(s.decl.typ) {
-		k.symbol = &symbol{}
-	}
 	s.typ = k.declared(s.decl.typ, s.decl.decorators)
 	s.resolving = false
 	return s.typ
 }
 
-// direct reports whether a type needs the types that it names to be whole.
-func direct(x typeExpr) bool {
-	switch x.(type) {
-	case *objectType, *arrayType, *tupleType, *nullableType:
-		return false
+// systemType returns the name of a type of the language that is written
+// behind its namespace, as in sys.string. words: position in the text
+func (f *file) systemType(x *memberType) (string, bool) {
+	n, ok := x.base.(*nameType)
+	if !ok || x.form != "." || n.name != "sys" || f.symbols["sys"] != nil {
+		return "", false
 	}
-	return true
+	return x.name.name, true
 }
 
 func (k *checker) objectTypeOf(x *objectType) *typ {
@@ -193,6 +197,8 @@ func (k *checker) objectTypeOf(x *objectType) *typ {
 		t.fields = append(t.fields, field{m.name, mt, isNullable(mt) && mt.category != tAny})
 	}
 	if x.additional != nil {
+		k.optional++
+		defer func() { k.optional-- }()
 		t.extra = k.declared(x.additional.value, x.additional.decorators)
 	}
 	return t
@@ -231,8 +237,39 @@ func (k *checker) unionOf(x *unionType) *typ {
 	return u
 }
 
+// mixedUnion returns a union whose members may be of several kinds.
+func (k *checker) mixedUnion(x *unionType) *typ {
+	members := make([]*typ, len(x.members))
+	for i, m := range x.members {
+		members[i] = k.resolveType(m)
+	}
+	u := union(members...)
+	if isMixed(u) {
+		return u
+	}
+	return k.unionOf(x)
+}
+
+// isMixed reports whether a union has members of several kinds.
+func isMixed(u *typ) bool {
+	base := tAny
+	for _, m := range u.members {
+		if m.category == tNull {
+			continue
+		}
+		if base != tAny && base != m.category {
+			return true
+		}
+		base = m.category
+	}
+	return false
+}
+
 // memberType returns the type of a part of a type.
 func (k *checker) memberType(x *memberType) *typ {
+	if name, ok := k.systemType(x); ok {
+		return (&checker{file: &file{report: k.report}, symbol: k.symbol}).namedType(&nameType{ident{x.name.span, name}})
+	}
 	base := k.resolveType(x.base)
 	switch x.form {
 	case ".":

@@ -29,7 +29,8 @@ type emission struct {
 	done        map[*symbol]bool
 	queue       []*symbol // imported names that are used and not written yet
 	loads       map[string]term
-	left        int // nodes that may still be made
+	unions      map[*object][]unionMember // by the type that they were written as
+	left        int                       // nodes that may still be made
 	exhausted   bool
 }
 
@@ -72,7 +73,7 @@ func (c *compiler) template(f *file) (*object, error) {
 	}
 	e := &emitter{f: f, emission: &emission{
 		c: c, root: f, variables: &object{}, definitions: &object{}, functions: map[string]*object{},
-		numbers: map[*file]int{}, done: map[*symbol]bool{}, loads: map[string]term{}, left: expressionMax,
+		numbers: map[*file]int{}, done: map[*symbol]bool{}, loads: map[string]term{}, unions: map[*object][]unionMember{}, left: expressionMax,
 	}}
 	t := e.file()
 	if err := c.failures(f); err != nil {

@@ -404,8 +404,8 @@ func (e *emitter) index(x *indexExpr, v *env) term {
 		return e.whole(ref)
 	}
 	if ref, ok := e.reference(x.base, v); ok {
-		if s, ok := x.index.(*stringExpr); ok && len(s.holes) == 0 {
-			return quote(e.resourceMember(ref, s.parts[0]))
+		if name, ok := e.f.constantKey(x.index); ok {
+			return quote(e.resourceMember(ref, name))
 		}
 	}
 	index := e.term(x.index, v)

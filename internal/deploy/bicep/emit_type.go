@@ -31,6 +31,9 @@ func (e *emitter) schema(x typeExpr) *object {
 		return newObject("type", schemaKind(t), "allowedValues", []any{t.value})
 	case *arrayType:
 		t := newObject("type", "array")
+		if u, ok := x.item.(*unionType); ok && isMixed((&checker{file: e.f, symbol: &symbol{}}).mixedUnion(u)) {
+			return t // the template language has no items of several kinds
+		}
 		if item := e.schema(x.item); len(item.members) > 0 {
 			t.set("items", item)
 		}
@@ -65,6 +68,12 @@ func (e *emitter) schema(x typeExpr) *object {
 		t.set("nullable", false)
 		return t
 	case *memberType:
+		if name, ok := e.f.systemType(x); ok {
+			if name == "any" {
+				return &object{}
+			}
+			return newObject("type", name)
+		}
 		return e.partSchema(x)
 	case *genericType:
 		return e.genericSchema(x)
@@ -113,14 +122,8 @@ func (e *emitter) unionSchema(x *unionType) *object {
 	t := newObject("type", schemaKind(withoutNull(u)))
 	var values []any
 	literal := true
-	var parts []any
-	for _, m := range x.members {
-		if r := k.resolveType(m); r.category == tObject {
-			parts = append(parts, unionMember{r, e.schema(m)})
-		}
-	}
-	if len(parts) > 0 {
-		t.set(unionMembers, parts)
+	if parts := e.objectsOf(x, 0); len(parts) > 0 {
+		e.unions[t] = parts
 	}
 	for _, m := range u.members {
 		switch {
@@ -301,17 +304,10 @@ func (e *emitter) decorate(t *object, list []*decorator) {
 	}
 }
 
-// discriminate marks a union of objects; the members were kept by unionSchema
-// under the name that discriminator has here.
+// discriminate marks a union of objects, whose members unionSchema kept.
 func (e *emitter) discriminate(t *object, name string) {
-	members, _ := t.get(unionMembers).([]any)
-	t.remove(unionMembers)
 	mapping := &object{}
-	for _, m := range members {
-		u, ok := m.(unionMember)
-		if !ok {
-			continue
-		}
+	for _, u := range e.unions[t] {
 		if v, ok := u.typ.fieldLiteral(name); ok {
 			mapping.set(v, u.schema)
 		}
@@ -319,13 +315,36 @@ func (e *emitter) discriminate(t *object, name string) {
 	t.set("discriminator", newObject("propertyName", name, "mapping", mapping))
 }
 
-// unionMembers is the name under which a union of objects keeps its members
-// until the decorator names what tells them apart.
-const unionMembers = "\x00members"
-
+// unionMember is a member of a union of objects: a decorator names what tells
+// them apart.
 type unionMember struct {
 	typ    *typ
 	schema *object
+}
+
+// objectsOf returns the objects of a union, those of unions inside included.
+func (e *emitter) objectsOf(x typeExpr, depth int) []unionMember {
+	var list []unionMember
+	switch y := x.(type) {
+	case *unionType:
+		for _, m := range y.members {
+			list = append(list, e.objectsOf(m, depth+1)...)
+		}
+		return list
+	case *nullableType:
+		return e.objectsOf(y.base, depth+1)
+	case *nameType:
+		if s := e.f.symbols[y.name]; s != nil && s.kind == symType && depth < nestingMax && e.spend(1) {
+			t := s.target()
+			if u, ok := t.decl.typ.(*unionType); ok {
+				return (&emitter{emission: e.emission, f: t.file}).objectsOf(u, depth+1)
+			}
+		}
+	}
+	if r := (&checker{file: e.f, symbol: &symbol{}}).resolveType(x); r.category == tObject {
+		list = append(list, unionMember{r, e.schema(x)})
+	}
+	return list
 }
 
 func (t *typ) fieldLiteral(name string) (string, bool) {
@@ -335,8 +354,4 @@ func (t *typ) fieldLiteral(name string) (string, bool) {
 	}
 	s, ok := ft.value.(string)
 	return s, ok
-}
-
-func (o *object) remove(name string) {
-	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
 }

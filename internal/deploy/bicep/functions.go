@@ -51,7 +51,7 @@ first(a) x
 first(s) s
 flatten(a+) a
 format(s x+) s
-groupBy(a f) o
+groupBy(a f f?) o
 guid(s+) s
 indexOf(a x) i
 indexOf(s s) i
@@ -254,6 +254,13 @@ func mismatchAt(types []*typ, s signature) int {
 func (k *checker) argumentTypes(x *callExpr, name string, env *locals) []*typ {
 	types := make([]*typ, len(x.args))
 	for i, a := range x.args {
+		for {
+			p, ok := a.(*parenExpr)
+			if !ok {
+				break
+			}
+			a = p.inner
+		}
 		l, ok := a.(*lambdaExpr)
 		if !ok {
 			types[i] = k.typeOf(a, env)
@@ -298,7 +305,7 @@ func (k *checker) argumentTypes(x *callExpr, name string, env *locals) []*typ {
 
 // lambdaFunctions says which arguments of a function are lambdas.
 var lambdaFunctions = map[string][]int{
-	"filter": {1}, "groupBy": {1}, "map": {1}, "mapValues": {1}, "reduce": {2}, "sort": {1}, "toObject": {1, 2},
+	"filter": {1}, "groupBy": {1, 2}, "map": {1}, "mapValues": {1}, "reduce": {2}, "sort": {1}, "toObject": {1, 2},
 }
 
 // result returns the type of a call, better known than its signature for some functions.

@@ -58,10 +58,13 @@ func encode(v any) ([]byte, error) {
 	if w.b.Len() > templateSizeMax {
 		return nil, &Error{[]Diagnostic{{Line: 1, Column: 1, Code: CodeLimit, Message: fmt.Sprintf("The template has more than %d bytes.", templateSizeMax)}}}
 	}
-	return w.b.Bytes(), nil
+	return w.b.Bytes(), w.err
 }
 
-type jsonWriter struct{ b bytes.Buffer }
+type jsonWriter struct {
+	b   bytes.Buffer
+	err error
+}
 
 func (w *jsonWriter) line(depth int) {
 	w.b.WriteByte('\n')
@@ -125,6 +128,8 @@ func (w *jsonWriter) write(v any, depth int) {
 		}
 		w.line(depth)
 		w.b.WriteByte('}')
+	default:
+		w.err = fmt.Errorf("a value of type %T is in the template: this is an error of the reader", v)
 	}
 }
 
@@ -152,7 +157,7 @@ var errNesting = errors.New("the JSON is nested too deep")
 // parseJSON reads JSON into the values of member, the order of members kept.
 // raw reads strings as rawText, for what is a template already.
 func parseJSON(b []byte, raw bool) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))))
+	d := json.NewDecoder(bytes.NewReader(withoutComments(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))))
 	d.UseNumber()
 	v, err := parseValue(d, raw, 0)
 	if err != nil {
@@ -219,4 +224,34 @@ func parseValue(d *json.Decoder, raw bool, depth int) (any, error) {
 		return t, nil
 	}
 	return t, nil // bool or nil
+}
+
+// withoutComments replaces the comments of JSON by blanks, as the vendor's
+// tools take them.
+func withoutComments(b []byte) []byte {
+	out := bytes.Clone(b)
+	for i := 0; i < len(b); i++ {
+		switch {
+		case b[i] == '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case bytes.HasPrefix(b[i:], []byte("//")):
+			for ; i < len(b) && !isLineEnd(b[i]); i++ {
+				out[i] = ' '
+			}
+		case bytes.HasPrefix(b[i:], []byte("/*")):
+			end := bytes.Index(b[i+2:], []byte("*/"))
+			if end < 0 {
+				return out
+			}
+			for end += i + 4; i < end; i++ {
+				out[i] = ' '
+			}
+			i--
+		}
+	}
+	return out
 }

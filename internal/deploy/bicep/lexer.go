@@ -3,6 +3,7 @@ package bicep
 import (
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -280,12 +281,33 @@ func escape(s string) (text string, size int) {
 			return "", 0
 		}
 		n, err := strconv.ParseUint(s[3:end], 16, 32)
-		if err != nil || n > utf8.MaxRune || !utf8.ValidRune(rune(n)) {
+		if err != nil || n > utf8.MaxRune {
 			return "", 0
+		}
+		if utf16.IsSurrogate(rune(n)) {
+			return surrogates(s, end+1, rune(n))
 		}
 		return string(rune(n)), end + 1
 	}
 	return "", 0
+}
+
+// surrogates reads the second half of a character that is written as two escapes.
+func surrogates(s string, size int, high rune) (text string, n int) {
+	rest := s[size:]
+	end := strings.IndexByte(rest[:min(len(rest), 24)], '}')
+	if !strings.HasPrefix(rest, "\\u{") || end < 0 {
+		return "", 0
+	}
+	low, err := strconv.ParseUint(rest[3:end], 16, 32)
+	if err != nil || low > utf8.MaxRune {
+		return "", 0
+	}
+	r := utf16.DecodeRune(high, rune(low))
+	if r == utf8.RuneError {
+		return "", 0
+	}
+	return string(r), size + end + 1
 }
 
 // rawPiece reads a piece of a string of three quotes. With dollars > 0, that

@@ -114,7 +114,7 @@ func (f *file) checkValues(want *typ) {
 func (f *file) values(evaluate func([]byte) (map[string]json.RawMessage, error)) ([]byte, error) {
 	e := &emitter{f: f, emission: &emission{
 		c: f.c, root: f, variables: &object{}, definitions: &object{}, functions: map[string]*object{},
-		numbers: map[*file]int{}, done: map[*symbol]bool{}, loads: map[string]term{}, left: expressionMax,
+		numbers: map[*file]int{}, done: map[*symbol]bool{}, loads: map[string]term{}, unions: map[*object][]unionMember{}, left: expressionMax,
 	}}
 	all := &object{}
 	for _, s := range f.order {

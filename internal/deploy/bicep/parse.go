@@ -282,7 +282,32 @@ func (p *parser) declaration() *declaration {
 		p.fail(t.span, CodeUnsupported, "A parameters file that extends another one is not read here.")
 	}
 	d.end = p.tokens[max(p.pos-1, 0)].end
+	d.complete(p.params)
 	return d
+}
+
+// complete fills what a syntax error left out, so that nothing is nil later.
+func (d *declaration) complete(params bool) {
+	at := span{d.end, d.end}
+	switch d.keyword {
+	case "metadata", "var", "func", "output", "resource", "module", "targetScope":
+		if d.value == nil {
+			d.value = &skipped{at}
+		}
+	case "param":
+		if d.value == nil && params {
+			d.value = &skipped{at}
+		}
+	}
+	if d.typ == nil && (d.keyword == "type" || d.keyword == "output" || d.keyword == "param" && !params) {
+		d.typ = &skippedType{at}
+	}
+	if d.result == nil && d.keyword == "func" {
+		d.result = &skippedType{at}
+	}
+	if d.path == nil && (d.keyword == "resource" || d.keyword == "module") {
+		d.path = &skipped{at}
+	}
 }
 
 // statement reports whether word begins a declaration in this kind of file.

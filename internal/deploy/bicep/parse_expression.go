@@ -382,6 +382,7 @@ func (p *parser) object(resource bool) expr {
 			p.resource(d)
 			d.end = p.tokens[p.pos-1].end
 			d.broken = p.bad
+			d.complete(false)
 			x.resources = append(x.resources, d)
 			return
 		}

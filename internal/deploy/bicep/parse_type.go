@@ -94,6 +94,10 @@ func (p *parser) memberType() typeExpr {
 				break
 			}
 			name := p.identifier("BCP020", "Expected a function or property name at this location.")
+			if n, ok := x.(*nameType); ok && n.name == "sys" && p.take("<") {
+				x = p.generic(name)
+				break
+			}
 			x = &memberType{span: x.at().to(name.span), base: x, form: ".", name: name}
 		default:
 			return x
@@ -125,10 +129,7 @@ func (p *parser) primaryType() typeExpr {
 		}
 		name := ident{t.span, t.text}
 		if p.take("<") {
-			g := &genericType{span: t.span, name: name}
-			p.elements(">", func() { g.args = append(g.args, p.typ()) })
-			g.end = p.tokens[p.pos-1].end
-			return g
+			return p.generic(name)
 		}
 		return &nameType{name}
 	case kInt, kString:
@@ -155,6 +156,23 @@ func (p *parser) primaryType() typeExpr {
 	}
 	p.fail(t.span, "BCP279", expectedType)
 	return &skippedType{t.span}
+}
+
+// generic reads the arguments of resourceInput<'type@version'>; line ends may
+// be around them.
+func (p *parser) generic(name ident) typeExpr {
+	g := &genericType{span: name.span, name: name}
+	p.newLines()
+	for !p.bad && !p.is(">") {
+		g.args = append(g.args, p.typ())
+		p.newLines()
+		if !p.take(",") {
+			break
+		}
+		p.newLines()
+	}
+	g.end = p.expect(">").end
+	return g
 }
 
 func (p *parser) objectType() typeExpr {

@@ -27,9 +27,10 @@ func (f *file) findLater(x expr) *later {
 			return f.laterIndex(x.base)
 		}
 	case *indexExpr:
-		if s := f.resourceOf(x.base); s != nil && s.loop == nil {
-			if name, ok := x.index.(*stringExpr); ok && len(name.holes) == 0 && slices.Contains(startProperties, name.parts[0]) {
-				return nil
+		_, indexed := bare(x.base).(*indexExpr)
+		if s := f.resourceOf(x.base); s != nil && (s.loop == nil || indexed) {
+			if name, ok := f.constantKey(x.index); ok && (s.kind == symResource && slices.Contains(startProperties, name) || s.kind == symModule && name == "name") {
+				return f.laterIndex(x.base)
 			}
 			return &later{x, []string{s.name}}
 		}
@@ -75,6 +76,15 @@ func (f *file) findLater(x expr) *later {
 		}
 	})
 	return found
+}
+
+// constantKey returns the text that an index is known to be.
+func (f *file) constantKey(x expr) (string, bool) {
+	if t := f.types[x]; t != nil {
+		s, ok := t.value.(string)
+		return s, ok
+	}
+	return "", false
 }
 
 // laterIndex looks into the indexes of a resource that is named.
