@@ -27,8 +27,11 @@ const (
 )
 
 // Accepts says whether a constant of a kind may be written where a value of the
-// type is expected. It is false for types with parts.
+// type is expected. Of the types with parts only tuples have such texts; see [Type.ParseText].
 func (t *Type) Accepts(kind LiteralKind) bool {
+	if t.Kind == KindTuple {
+		return true
+	}
 	switch kind {
 	case StringLiteral:
 		switch t.Kind {
@@ -62,7 +65,7 @@ func (t *Type) ParseLiteral(kind LiteralKind, text, receiver string) ([]byte, er
 	if !t.Accepts(kind) {
 		return nil, badLiteral("Invalid %s constant (%s) for \"%s\" of type %s", kind, text, receiver, t)
 	}
-	if kind == HexLiteral {
+	if kind == HexLiteral && t.Kind == KindBlob {
 		text = text[min(2, len(text)):]
 	}
 	return t.ParseText(text)
@@ -72,7 +75,7 @@ func badLiteral(format string, args ...any) error {
 	return &Error{Reason: BadLiteral, Text: fmt.Sprintf(format, args...)}
 }
 
-// ParseText returns the value that a text denotes for a native type. For most
+// ParseText returns the value that a text denotes for a native type or a tuple. For most
 // types the empty text is the empty value. A blob is hexadecimal digits without
 // 0x. The package has no clock: a caller that allows the text "now" for a
 // timestamp replaces it. A timestamp without a zone is in UTC; zones are offsets,
@@ -106,6 +109,14 @@ func (t *Type) ParseText(text string) ([]byte, error) {
 		return parseDate(text)
 	case KindTime:
 		return parseTime(text)
+	case KindTuple, KindUDT:
+		return t.parseParts(text)
+	case KindList, KindSet, KindMap:
+		v, err := hex.DecodeString(text)
+		if err != nil {
+			return nil, badLiteral("cannot parse '%s' as hex bytes", text)
+		}
+		return v, nil
 	}
 	if text == "" {
 		return []byte{}, nil
@@ -165,6 +176,44 @@ func (t *Type) ParseText(text string) ([]byte, error) {
 		return parseDuration(text)
 	}
 	return nil, badLiteral("Invalid STRING constant (%s) for type %s", text, t)
+}
+
+// parseParts returns the tuple that a text denotes: the texts of its components with : between
+// them, and @ for null. Both characters have a backslash before them where they are part of a
+// text.
+func (t *Type) parseParts(text string) ([]byte, error) {
+	texts := splitParts(text)
+	if len(texts) > len(t.Parts) {
+		what := "tuple"
+		if t.Kind == KindUDT {
+			what = "user type"
+		}
+		return nil, badLiteral("Invalid %s literal: too many elements. Type %s expects %d but got %d", what, t, len(t.Parts), len(texts))
+	}
+	parts := make([][]byte, len(texts))
+	for i, one := range texts {
+		if one == "@" {
+			continue
+		}
+		v, err := t.Parts[i].ParseText(strings.NewReplacer(`\:`, ":", `\@`, "@").Replace(one))
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = v
+	}
+	return t.Pack(parts), nil
+}
+
+// splitParts cuts a text at each : without a backslash before it.
+func splitParts(text string) (parts []string) {
+	begin := 0
+	for i := range len(text) {
+		if text[i] == ':' && (i == 0 || text[i-1] != '\\') {
+			parts = append(parts, text[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(parts, text[begin:])
 }
 
 // Int returns the value of an int.

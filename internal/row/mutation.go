@@ -54,8 +54,8 @@ const (
 	OpAppend
 	// OpPrepend adds Elements to the start of a list, in their order.
 	OpPrepend
-	// OpSetIndex replaces the element of a list at Number by Value. It reads the
-	// row first.
+	// OpSetIndex replaces the element of a list at Number by Value, or removes it if
+	// Value is nil. It reads the row first.
 	OpSetIndex
 	// OpDeleteIndex deletes the element of a list at Number. It reads the row first.
 	OpDeleteIndex
@@ -192,10 +192,12 @@ func SetField(column uint32, index int, v []byte) Op {
 // SetIndex returns the change that sets the element of a list at an index; nil
 // removes it.
 func SetIndex(column uint32, index int32, v []byte) Op {
-	if v == nil {
-		return Op{Kind: OpDeleteIndex, Column: column, Number: int64(index)}
-	}
 	return Op{Kind: OpSetIndex, Column: column, Number: int64(index), Value: v}
+}
+
+// DeleteIndex returns the change that removes the element of a list at an index.
+func DeleteIndex(column uint32, index int32) Op {
+	return Op{Kind: OpDeleteIndex, Column: column, Number: int64(index)}
 }
 
 // Reads says whether the result of the mutation depends on the row: it changes a
@@ -231,7 +233,7 @@ func (m *Mutation) Settle(row *Row, at Snapshot) (Mutation, error) {
 			continue
 		}
 		one := Op{Kind: OpRemove, Column: op.Column}
-		if op.Kind == OpSetIndex {
+		if op.Kind == OpSetIndex && op.Value != nil {
 			one.Kind = OpPut
 		}
 		for _, c := range b.cells[own:] {
@@ -432,7 +434,7 @@ func (b *cellBuilder) atIndex(op *Op) error {
 	}
 	e := Element{Path: elements[op.Number].Path}
 	if op.Kind == OpSetIndex {
-		e.Value = nonNull(op.Value)
+		e.Value = op.Value
 	}
 	b.put(op.Column, e)
 	return nil

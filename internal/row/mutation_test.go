@@ -68,15 +68,15 @@ func TestApply(t *testing.T) {
 		{"an older write loses", Mutation{Timestamp: 9, Ops: []Op{SetColumn(text, types[text], v(text, `"z"`))}}, "'a'"},
 		{"null deletes", Mutation{Timestamp: 11, Ops: []Op{SetColumn(text, types[text], nil)}}, ""},
 		{"index of a null list", Mutation{Timestamp: 11, Ops: []Op{SetIndex(list, 0, Int(1))}}, "(Attempted to set an element on a list which is null)"},
-		{"delete in a null list", Mutation{Timestamp: 11, Ops: []Op{SetIndex(list, 0, nil)}}, "(Attempted to delete an element from a list which is null)"},
+		{"delete in a null list", Mutation{Timestamp: 11, Ops: []Op{DeleteIndex(list, 0)}}, "(Attempted to delete an element from a list which is null)"},
 		{"set a list", Mutation{Timestamp: 12, Ops: []Op{SetColumn(list, types[list], v(list, `[1, 2]`))}}, "[1, 2]"},
 		{"append", Mutation{Timestamp: 12, Ops: []Op{AddElements(list, types[list], v(list, `[3, 4]`))}}, "[1, 2, 3, 4]"},
 		{"prepend", Mutation{Timestamp: 12, Ops: []Op{PrependElements(list, types[list], v(list, `[5, 6]`))}}, "[5, 6, 1, 2, 3, 4]"},
 		{"prepend before", Mutation{Timestamp: 12, Ops: []Op{PrependElements(list, types[list], v(list, `[7]`))}}, "[7, 5, 6, 1, 2, 3, 4]"},
 		{"set by index", Mutation{Timestamp: 13, Ops: []Op{SetIndex(list, 2, Int(1))}}, "[7, 5, 1, 1, 2, 3, 4]"},
-		{"delete by index", Mutation{Timestamp: 13, Ops: []Op{SetIndex(list, 0, nil)}}, "[5, 1, 1, 2, 3, 4]"},
+		{"delete by index", Mutation{Timestamp: 13, Ops: []Op{DeleteIndex(list, 0)}}, "[5, 1, 1, 2, 3, 4]"},
 		{"index out of bound", Mutation{Timestamp: 13, Ops: []Op{SetIndex(list, 10, Int(1))}}, "(List index 10 out of bound, list has size 6)"},
-		{"negative index", Mutation{Timestamp: 13, Ops: []Op{SetIndex(list, -1, nil)}}, "(List index -1 out of bound, list has size 6)"},
+		{"negative index", Mutation{Timestamp: 13, Ops: []Op{DeleteIndex(list, -1)}}, "(List index -1 out of bound, list has size 6)"},
 		{"remove all equal elements", Mutation{Timestamp: 14, Ops: []Op{RemoveElements(list, types[list], v(list, `[1, 4, 9]`))}}, "[5, 2, 3]"},
 		{"overwrite at the same timestamp keeps its elements", Mutation{Timestamp: 12, Ops: []Op{SetColumn(list, types[list], v(list, `[8]`))}}, "[5, 2, 3, 8]"},
 		{"overwrite", Mutation{Timestamp: 15, Ops: []Op{SetColumn(list, types[list], v(list, `[]`))}}, ""},
@@ -141,7 +141,7 @@ func TestApplyTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, err := Apply(&row, Snapshot{},
-		Mutation{Timestamp: 2, Sequence: 2, Ops: []Op{SetIndex(1, 0, nil)}},
+		Mutation{Timestamp: 2, Sequence: 2, Ops: []Op{DeleteIndex(1, 0)}},
 		Mutation{Timestamp: 2, Sequence: 3, Ops: []Op{SetIndex(1, 2, Int(9))}},
 		Mutation{Timestamp: 2, Sequence: 4, Ops: []Op{{Kind: OpAdd, Column: 5, Number: 2}}},
 		Mutation{Timestamp: 2, Sequence: 5, Ops: []Op{{Kind: OpAdd, Column: 5, Number: 3}}},
@@ -149,7 +149,7 @@ func TestApplyTogether(t *testing.T) {
 	if got := shown(t, &after, Snapshot{}); err != nil || got != "[2, 9] 5" {
 		t.Errorf("%s, %v", got, err)
 	}
-	_, err = Apply(&row, Snapshot{}, Mutation{Timestamp: 2, DeleteRow: true}, Mutation{Timestamp: 2, Ops: []Op{SetIndex(1, 7, nil)}})
+	_, err = Apply(&row, Snapshot{}, Mutation{Timestamp: 2, DeleteRow: true}, Mutation{Timestamp: 2, Ops: []Op{DeleteIndex(1, 7)}})
 	if err == nil {
 		t.Error("an index out of bound was accepted")
 	}
@@ -173,10 +173,10 @@ func TestApplyTogether(t *testing.T) {
 		t.Errorf("%+v, %v", after, err)
 	}
 	covered.Covered.Timestamp = 1
-	if _, err = Apply(&row, covered, Mutation{Timestamp: 6, Ops: []Op{SetIndex(1, 0, nil)}}); err == nil {
+	if _, err = Apply(&row, covered, Mutation{Timestamp: 6, Ops: []Op{DeleteIndex(1, 0)}}); err == nil {
 		t.Error("an element of a deleted list was found")
 	}
-	for _, m := range []Mutation{{Ops: []Op{SetIndex(1, 0, nil)}}, {Ops: []Op{{Kind: OpAdd}}}, {Ops: []Op{RemoveElements(1, types[1], list)}}} {
+	for _, m := range []Mutation{{Ops: []Op{DeleteIndex(1, 0)}}, {Ops: []Op{{Kind: OpAdd}}}, {Ops: []Op{RemoveElements(1, types[1], list)}}} {
 		if !m.Reads() {
 			t.Errorf("%+v does not read", m)
 		}

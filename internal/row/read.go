@@ -46,13 +46,16 @@ func (r *Reader) Read(encoded []byte, wants []Want, at Snapshot, values []Value)
 		if !c.Live(at.Now) || at.Covered.Covers(c.Timestamp) {
 			continue
 		}
-		alive = true
+		alive = alive || r.Known == nil || r.Known(c.Column)
 		for next < len(wants) && wants[next].Column < c.Column {
 			elements.finish(&values[next])
 			next++
 		}
 		if next == len(wants) {
-			break
+			if alive {
+				break
+			}
+			continue
 		}
 		if wants[next].Column != c.Column {
 			continue

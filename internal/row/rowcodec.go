@@ -245,6 +245,10 @@ type Reader struct {
 	// row.
 	Cell Cell
 
+	// Known says whether a column exists, so that its cells make a row visible. Nil is for
+	// all columns.
+	Known func(column uint32) bool
+
 	cursor cursor
 	key    cursor // at the key values
 	keys   int    // number of key values
@@ -257,7 +261,7 @@ type Reader struct {
 // Reset starts to read an encoded row. It returns an error that wraps ErrCorrupt
 // if the row is not one that [Row.Append] made.
 func (r *Reader) Reset(encoded []byte) error {
-	*r = Reader{cursor: cursor{rest: encoded}}
+	*r = Reader{Known: r.Known, cursor: cursor{rest: encoded}}
 	c := &r.cursor
 	version, flags := c.byte(), c.byte()
 	if version != rowVersion || flags >= rowFlagsEnd || flags&rowMarkerTTL != 0 && flags&(rowTTL|rowMarker) != rowTTL|rowMarker {

@@ -317,6 +317,9 @@ func (t *Type) validateCollection(v []byte) error {
 			if !ok {
 				return badValue("Not enough bytes to read a %s", t.Kind)
 			}
+			if value == nil && t.Kind != KindList {
+				return badValue("Null value read when not allowed")
+			}
 			if value == nil {
 				return badValue("null is not supported inside collections")
 			}

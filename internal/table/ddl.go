@@ -395,6 +395,9 @@ func (d *definer) alterType(e *cql.AlterUserType) (Change, error) {
 		if names(of, t.Name) {
 			return Change{}, invalid("Cannot add new field %s of type %s to user type %s as it would create a circular reference", e.Add.Name, qualified(of), full)
 		}
+		if used := k.keyedBy(t.Name); len(used) > 0 {
+			return Change{}, invalid("Cannot add new field %s of type %s to user type %s as the type is being used in partition key by the following tables: %s", e.Add.Name, qualified(of), full, strings.Join(used, ", "))
+		}
 		changed.Fields, changed.Parts = append(changed.Fields, e.Add.Name), append(changed.Parts, of)
 	default:
 		for _, r := range e.Renames {
@@ -458,4 +461,16 @@ func (d *definer) dropType(e *cql.DropType) (Change, error) {
 		return Change{}, invalid("Cannot drop user type '%s.%s' as it is still used by tables %s", k.Name, name.Name, strings.Join(tables, ", "))
 	}
 	return d.changed(Dropped, "TYPE", k.withoutType(name.Name), name.Name), nil
+}
+
+// keyedBy returns the tables whose partition keys have a user-defined type in them: a new
+// field would change the bytes of their keys.
+func (k *Keyspace) keyedBy(name string) (used []string) {
+	for _, t := range k.Tables {
+		if slices.ContainsFunc(t.Partition, func(c *Column) bool { return names(c.Type, name) }) {
+			used = append(used, cql.Quote(t.Keyspace)+"."+cql.Quote(t.Name))
+		}
+	}
+	slices.Sort(used)
+	return used
 }

@@ -144,6 +144,9 @@ func (q *query) runFeed(ctx context.Context, source Source, b *binding, options 
 	if err != nil {
 		return Page{}, err
 	}
+	if err := r.bindFilters(); err != nil {
+		return Page{}, err
+	}
 	ask, err := q.feedAsk(b)
 	if err != nil {
 		return Page{}, err

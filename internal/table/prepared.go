@@ -171,6 +171,9 @@ func (p *Prepared) Changes(v Values, m *Moment, times *int64, fallback, now int6
 			return nil, invalid("Invalid null value of timestamp")
 		}
 		n := row.Integer(bytes)
+		if err := checkTimestamp(n); err != nil {
+			return nil, err
+		}
 		times = &n
 	}
 	parts := make([]BatchPart, 0, len(p.writes))

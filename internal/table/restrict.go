@@ -153,6 +153,9 @@ func (w *where) checkTuple(r *cql.Relation, columns []*Column) error {
 func checkRelation(r *cql.Relation, c *Column) error {
 	t := c.Type
 	slice := r.Operator == cql.Less || r.Operator == cql.LessOrEqual || r.Operator == cql.Greater || r.Operator == cql.GreaterOrEqual
+	if slice && t.References(row.KindDuration) && (r.Kind == cql.OnColumn) {
+		return noSlice(t)
+	}
 	switch {
 	case r.Kind == cql.OnElement:
 		if t.Kind == row.KindList {
@@ -176,10 +179,22 @@ func checkRelation(r *cql.Relation, c *Column) error {
 		return invalid("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", c.Name, cql.Quote(t.Name))
 	case t.Multicell():
 		return invalid("Collection column '%s' (%s) cannot be restricted by a '%s' relation", c.Name, t, r.Operator)
-	case slice && t.Kind == row.KindDuration:
-		return invalid("Slice restrictions are not supported on duration columns")
 	}
 	return nil
+}
+
+// noSlice returns the error of a slice of values with durations, which have no order.
+func noSlice(t *row.Type) error {
+	of := "UDTs containing durations"
+	switch {
+	case t.Kind == row.KindDuration:
+		of = "duration columns"
+	case t.Collection():
+		of = "collections containing durations"
+	case t.Kind == row.KindTuple:
+		of = "tuples containing durations"
+	}
+	return invalid("Slice restrictions are not supported on %s", of)
 }
 
 // merge adds a restriction to those on the same columns. The order of the checks is that

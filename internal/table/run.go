@@ -25,7 +25,7 @@ type run struct {
 	selectors []selector
 	inGroup   bool   // the selectors have a group that is not on the page
 	groupKey  []byte // of that group
-	groupAt   cursor // of the last row of that group
+	groupAt   []byte // the key of the last row of that group
 
 	key    string   // of the partition that is read
 	values [][]byte // of the key
@@ -61,15 +61,6 @@ func (q *query) run(ctx context.Context, source Source, b *binding, options *Pag
 		return r.page, nil
 	}
 	var err error
-	if a := q.where.access; a != nil {
-		if through, ok := source.(Indexed); ok {
-			found, err := a.lookup(q.where, b)
-			if err != nil {
-				return Page{}, err
-			}
-			source = through.Through(*found)
-		}
-	}
 	if q.where.keyed() {
 		err = r.byKeys(ctx, source)
 	} else {
@@ -99,27 +90,15 @@ func (r *run) begin() (err error) {
 			return err
 		}
 	}
+	if len(q.table.Dropped) > 0 {
+		r.reader.Known = q.table.has
+	}
 	r.view = view{values: make([]row.Value, len(q.statics)+len(q.regulars)), now: r.options.Now}
 	r.view.slot = func(c *Column) int {
 		if i, ok := q.slots[c.ID]; ok {
 			return i
 		}
 		return -1
-	}
-	for _, one := range q.where.tuples {
-		if _, err := one.bindFilter(r.b); err != nil {
-			return err
-		}
-	}
-	for _, one := range q.where.filters {
-		f, err := one.bindFilter(r.b)
-		if err != nil {
-			return err
-		}
-		if a := q.where.access; a != nil && a.by == one {
-			f.same = true
-		}
-		r.filters = append(r.filters, f)
 	}
 	if q.plain != nil {
 		return nil
@@ -130,6 +109,46 @@ func (r *run) begin() (err error) {
 			return err
 		}
 		r.selectors = append(r.selectors, s)
+	}
+	return nil
+}
+
+// through binds the filters, which Apache Cassandra does when it knows that the key allows
+// rows, and returns the source through the index of the query, if there is one.
+func (r *run) through(source Source, rows bool) (Source, error) {
+	if !rows {
+		return source, nil
+	}
+	if err := r.bindFilters(); err != nil {
+		return nil, err
+	}
+	a := r.q.where.access
+	indexed, ok := source.(Indexed)
+	if a == nil || !ok {
+		return source, nil
+	}
+	found, err := a.lookup(r.q.where, r.b)
+	if err != nil {
+		return nil, err
+	}
+	return indexed.Through(*found), nil
+}
+
+func (r *run) bindFilters() error {
+	for _, one := range r.q.where.tuples {
+		if _, err := one.bindFilter(r.b); err != nil {
+			return err
+		}
+	}
+	for _, one := range r.q.where.filters {
+		f, err := one.bindFilter(r.b)
+		if err != nil {
+			return err
+		}
+		if a := r.q.where.access; a != nil && a.by == one {
+			f.same = true
+		}
+		r.filters = append(r.filters, f)
 	}
 	return nil
 }
@@ -168,8 +187,13 @@ func (r *run) byKeys(ctx context.Context, source Source) error {
 	if err != nil {
 		return err
 	}
-	spans, err := r.q.where.spans(r.b)
-	if err != nil {
+	var spans []span
+	if len(keys) > 0 { // Otherwise nothing else is looked at, as in Apache Cassandra.
+		if spans, err = r.q.where.spans(r.b); err != nil {
+			return err
+		}
+	}
+	if source, err = r.through(source, len(spans) > 0); err != nil {
 		return err
 	}
 	r.page.Warning = r.q.warning()
@@ -254,6 +278,9 @@ func (r *run) byTokens(ctx context.Context, source Source) error {
 	}
 	spans, err := r.q.where.spans(r.b)
 	if err != nil {
+		return err
+	}
+	if source, err = r.through(source, len(spans) > 0); err != nil {
 		return err
 	}
 	r.page.Warning = r.q.warning()
@@ -433,7 +460,12 @@ func (r *run) leave() error {
 			return nil
 		}
 	}
-	if !r.q.aggregates && len(r.q.group) == 0 && r.at.key == r.key {
+	if len(r.q.group) > 0 && r.inGroup { // A group never has rows of two partition keys.
+		if err := r.endGroup(); err != nil {
+			return err
+		}
+	}
+	if (!r.q.aggregates || len(r.q.group) > 0) && r.at.key == r.key {
 		r.at.done = true
 	}
 	return nil
@@ -452,7 +484,11 @@ func (r *run) add(key []byte) (more bool, err error) {
 		return false, nil
 	}
 	if r.q.aggregates || len(r.q.group) > 0 {
-		return r.addToGroup(key)
+		if more, err = r.addToGroup(key); more && r.q.distinct {
+			r.skip = true
+			return false, err
+		}
+		return more, err
 	}
 	if r.at.limit == 0 {
 		r.stop()
@@ -473,6 +509,9 @@ func (r *run) add(key []byte) (more bool, err error) {
 		}
 		r.merged = append(r.merged, mergedRow{key: prefix, cells: bytes.Clone(r.page.Rows[start:])})
 		r.page.Rows = r.page.Rows[:start]
+		if r.at.perPartition > 0 {
+			r.at.perPartition--
+		}
 		return true, nil
 	}
 	r.returnedRow(key)
@@ -576,67 +615,6 @@ func (r *run) emitSelectors() error {
 		text = r.q.columns[i].Type.AppendJSON(text, v)
 	}
 	r.page.Rows = appendCell(r.page.Rows, append(text, '}'))
-	return nil
-}
-
-// addToGroup adds the row in the view to its group. A row of another group ends the one
-// before.
-func (r *run) addToGroup(key []byte) (more bool, err error) {
-	if len(r.q.group) > 0 {
-		own := r.ownGroup()
-		if r.inGroup && !bytes.Equal(own, r.groupKey) {
-			if err := r.endGroup(); err != nil || r.more {
-				return false, err
-			}
-		}
-		if !r.inGroup {
-			if r.at.limit == 0 {
-				r.stop()
-				return false, nil
-			}
-			if r.full() {
-				r.more = true
-				return false, nil
-			}
-		}
-		r.groupKey = own
-	}
-	if !r.inGroup {
-		r.inGroup = true
-		for _, s := range r.selectors {
-			s.reset()
-		}
-	}
-	for _, s := range r.selectors {
-		if err := s.add(&r.view); err != nil {
-			return false, err
-		}
-	}
-	r.groupAt.key, r.groupAt.row = r.key, append(r.groupAt.row[:0], key...)
-	return true, nil
-}
-
-// ownGroup returns the key of the group of the row in the view.
-func (r *run) ownGroup() (key []byte) {
-	for _, c := range r.q.group {
-		key = appendCell(key, r.view.at(c).Bytes)
-	}
-	return key
-}
-
-// endGroup puts a group on the page.
-func (r *run) endGroup() error {
-	r.inGroup = false
-	if err := r.emitSelectors(); err != nil {
-		return err
-	}
-	key := r.key
-	r.key = r.groupAt.key
-	r.returnedRow(r.groupAt.row)
-	r.key = key
-	if r.groupAt.key != key {
-		r.at.done = true
-	}
 	return nil
 }
 

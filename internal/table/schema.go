@@ -87,6 +87,12 @@ func (t *Table) RowIndexes() (definitions []string) {
 	return definitions
 }
 
+// has says whether a column outside of the key has an id.
+func (t *Table) has(id uint32) bool {
+	is := func(c *Column) bool { return c.ID == id }
+	return slices.ContainsFunc(t.Regular, is) || slices.ContainsFunc(t.Static, is)
+}
+
 // DroppedColumn is a column that the table had.
 type DroppedColumn struct {
 	Name   string

@@ -117,8 +117,8 @@ func (s *selecting) argument(e cql.Expr, expected *row.Type) (argument, error) {
 		if _, literal := e.Value.(*cql.Literal); !literal {
 			break
 		}
-		// The text of the literal is read later, when the function is known.
-		if t, err := s.terms.resolveType(e.Type, s.table.Keyspace); err == nil && s.terms.argument(e.Value).match(t) != noMatch {
+		// The literal is looked at later, when the function is known.
+		if t, err := s.terms.resolveType(e.Type, s.table.Keyspace); err == nil {
 			return &hintedLiteral{argument: s.terms.argument(e), t: t}, nil
 		}
 	}

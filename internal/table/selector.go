@@ -173,6 +173,9 @@ func (e *constantExpr) marks() bool               { return false }
 func (e *constantExpr) aggregates() bool          { return false }
 func (e *constantExpr) reads(func(*Column, bool)) {}
 func (e *constantExpr) selector(b *binding) (selector, error) {
+	if e.term.unset(b) {
+		return constantSelector{}, nil // As in Apache Cassandra, the empty value.
+	}
 	v, err := e.term.bind(b)
 	return constantSelector(v), err
 }

@@ -404,8 +404,13 @@ func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
 		}
 		return nil, invalid("Invalid tuple type literal for %s of type %s", r.name, r.t)
 	}
-	if len(e.Elements) > len(r.t.Parts) {
-		return nil, invalid("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", r.name, r.t, len(r.t.Parts), len(e.Elements))
+	for i, x := range e.Elements {
+		if i == len(r.t.Parts) {
+			return nil, invalid("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", r.name, r.t, len(r.t.Parts), len(e.Elements))
+		}
+		if r.columns == nil && a.argument(x).match(r.t.Parts[i]) == noMatch {
+			return nil, invalid("Invalid tuple literal for %s: component %d is not of type %s", r.name, i, r.t.Parts[i])
+		}
 	}
 	w := &whole{t: r.t, parts: make([]term, len(r.t.Parts))}
 	for i, x := range e.Elements {
@@ -416,9 +421,6 @@ func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
 			}
 			w.parts[i] = t
 			continue
-		}
-		if a.argument(x).match(r.t.Parts[i]) == noMatch {
-			return nil, invalid("Invalid tuple literal for %s: component %d is not of type %s", r.name, i, r.t.Parts[i])
 		}
 		t, err := a.compile(x, r.part(r.t.Parts[i], r.name+"["+strconv.Itoa(i)+"]"))
 		if err != nil {

@@ -30,10 +30,11 @@ func (w *write) conditional() bool { return w.exists || w.notExists || len(w.con
 
 // assignment changes one column. op makes the change from the values of the terms.
 type assignment struct {
-	column *Column
-	terms  []term
-	op     func(values [][]byte) (row.Op, error)
-	adds   bool // the value of the operation is added to that of the row
+	column  *Column
+	terms   []term
+	op      func(values [][]byte) (row.Op, error)
+	adds    bool // the value of the operation is added to that of the row
+	removes bool // the first term is the element that DELETE names
 }
 
 // writeCondition is one condition of an IF clause.

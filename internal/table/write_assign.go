@@ -28,6 +28,11 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	} else if e.Kind == cql.Prepend {
 		text = "(" + name + " = " + textOf(e.Value) + " - " + name + ")"
 	}
+	if e.Kind == cql.Prepend && c.Type.Kind != row.KindList {
+		if _, err := a.compile(e.Value, w.table.receiver(c.Type, c.Name)); err != nil {
+			return err
+		}
+	}
 	switch {
 	case e.Kind == cql.Prepend && c.Type.Kind != row.KindList:
 		return invalid("Invalid operation %s for non list column %s", text, name)
@@ -136,7 +141,7 @@ func (w *write) setElement(a *terms, c *Column, e *cql.Assignment) error {
 	if err != nil {
 		return err
 	}
-	w.assign(assignment{column: c, terms: []term{v, key}, op: func(values [][]byte) (row.Op, error) { return elementOp(c, values[1], values[0]) }})
+	w.assign(assignment{column: c, terms: []term{v, key}, op: func(values [][]byte) (row.Op, error) { return elementOp(c, values[1], values[0], false) }})
 	return nil
 }
 
@@ -151,11 +156,15 @@ func (w *write) elementKey(a *terms, c *Column, e cql.Expr) (term, error) {
 	return a.compile(e, w.table.receiver(c.Type.Key(), "key("+c.Name+")"))
 }
 
-// elementOp sets an element to a value, or removes it if the value is nil.
-func elementOp(c *Column, key, v []byte) (row.Op, error) {
+// elementOp sets an element to a value, or removes it if the value is nil. removes is for
+// DELETE.
+func elementOp(c *Column, key, v []byte, removes bool) (row.Op, error) {
 	if c.Type.Kind == row.KindList {
 		if len(key) == 0 {
 			return row.Op{}, invalid("Invalid null value for list index")
+		}
+		if removes {
+			return row.DeleteIndex(c.ID, int32(row.Integer(key))), nil
 		}
 		return row.SetIndex(c.ID, int32(row.Integer(key)), v), nil
 	}
@@ -205,7 +214,7 @@ func (w *write) deletion(a *terms, c *Column, e *cql.Target) error {
 		if err != nil {
 			return err
 		}
-		w.assign(assignment{column: c, terms: []term{key}, op: func(values [][]byte) (row.Op, error) { return elementOp(c, values[0], nil) }})
+		w.assign(assignment{column: c, terms: []term{key}, removes: true, op: func(values [][]byte) (row.Op, error) { return elementOp(c, values[0], nil, true) }})
 	case e.Field != "":
 		if c.Type.Kind != row.KindUDT {
 			return invalid("Invalid field deletion operation for non-UDT column %s", name)

@@ -54,10 +54,17 @@ func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error)
 	conditional := slices.ContainsFunc(parts, func(p batchPart) bool { return p.write.conditional() })
 	for _, p := range parts {
 		if conditional {
-			if _, err := p.write.where.keys(p.b); err != nil {
+			keys, err := p.write.where.keys(p.b)
+			if err == nil {
+				err = p.write.checkInBatch()
+			}
+			if err != nil {
 				return nil, err
 			}
-			if err := p.write.checkInBatch(); err != nil {
+			if len(keys) > 0 && len(all) > 0 && (all[0].Table != p.write.table || all[0].Key != keys[0]) {
+				return nil, invalid("Batch with conditions cannot span multiple partitions")
+			}
+			if err := p.write.checkOneRow(); err != nil {
 				return nil, err
 			}
 		}
@@ -75,11 +82,6 @@ func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error)
 		}
 		if conditional && len(all) > 1 {
 			return nil, invalid("Batch with conditions cannot span multiple partitions")
-		}
-		if conditional {
-			if err := p.write.checkOneRow(); err != nil {
-				return nil, err
-			}
 		}
 	}
 	for _, c := range all {

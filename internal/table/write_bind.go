@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -37,6 +38,7 @@ type KeyChange struct {
 	Projected   bool
 
 	conditional bool
+	late        error // of the values of a conditional change, for which its conditions come first
 	conditions  []rowConditions
 	changes     []rowChange
 
@@ -84,17 +86,18 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	if err != nil {
 		return nil, err
 	}
-	ttl, err := w.ttlOf(b)
-	if err != nil {
-		return nil, err
+	ttl, late := w.ttlOf(b)
+	if late != nil && !w.conditional() {
+		return nil, late
 	}
 	if on.spans != nil && !w.deleteRows {
 		return nil, invalid("Range deletions are not supported for specific columns")
 	}
 	regular, static, err := w.changedColumns(b)
-	if err != nil {
+	if err != nil && !w.conditional() {
 		return nil, err
 	}
+	late = cmp.Or(late, err)
 	mutation := row.Mutation{TTL: ttl, Marker: w.marker}
 	if timestamp != nil {
 		mutation.Timestamp = *timestamp
@@ -111,7 +114,7 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	}
 	all := make([]*KeyChange, len(keys))
 	for i, key := range keys {
-		all[i] = &KeyChange{Table: w.table, Key: key, Now: now, changes: slices.Clone(changes), conditions: conditions, conditional: w.conditional(), fetched: w.fetched()}
+		all[i] = &KeyChange{Table: w.table, Key: key, Now: now, changes: slices.Clone(changes), conditions: conditions, conditional: w.conditional(), late: late, fetched: w.fetched()}
 	}
 	return all, nil
 }
@@ -131,7 +134,15 @@ func (w *write) timestampOf(b *binding, times *int64) (*int64, error) {
 		return nil, invalid("Invalid null value of timestamp")
 	}
 	n := row.Integer(v)
-	return &n, nil
+	return &n, checkTimestamp(n)
+}
+
+// checkTimestamp refuses the timestamp that is before all others.
+func checkTimestamp(n int64) error {
+	if n == math.MinInt64 {
+		return invalid("Out of bound timestamp, must be in [%d, %d]", int64(math.MinInt64+1), int64(math.MaxInt64))
+	}
+	return nil
 }
 
 func (w *write) ttlOf(b *binding) (uint32, error) {
@@ -176,7 +187,7 @@ func (w *write) changedColumns(b *binding) (regular, static changedColumns, err 
 		skip := false
 		for i, t := range x.terms {
 			if t.unset(b) {
-				if i == 1 && x.column.Type.Kind == row.KindMap {
+				if (i == 1 || x.removes) && x.column.Type.Kind == row.KindMap {
 					return regular, static, invalid("Invalid unset map key")
 				}
 				if i == 1 {
@@ -269,11 +280,16 @@ func (w *write) changes(on targets, m row.Mutation, regular, static changedColum
 type namedRow struct {
 	key       []byte
 	originals []row.KeyValue
+	size      int // of the values
 }
+
+// clusteringMax is the greatest size in bytes of a clustering value.
+const clusteringMax = 65_535
 
 // rows returns the rows of all clustering values, in order.
 func (w *write) rows(b *binding) ([]namedRow, error) {
 	all := []namedRow{{}}
+	long := false
 	for i := 0; i < len(w.table.Clustering); {
 		r := w.where.clustering[i]
 		values, err := r.listed(b)
@@ -291,8 +307,10 @@ func (w *write) rows(b *binding) ([]namedRow, error) {
 				parts = r.tuple(len(r.columns)).Split(v)
 			}
 			for _, p := range all {
-				one := namedRow{key: slices.Concat(p.key, encoded), originals: slices.Clone(p.originals)}
+				one := namedRow{key: slices.Concat(p.key, encoded), originals: slices.Clone(p.originals), size: p.size}
 				for j, part := range parts {
+					one.size += len(part)
+					long = long || len(part) > clusteringMax
 					if original := r.columns[j].Type.Original(part); original != nil {
 						one.originals = append(one.originals, row.KeyValue{Column: i + j, Value: original})
 					}
@@ -305,6 +323,9 @@ func (w *write) rows(b *binding) ([]namedRow, error) {
 		}
 		all = next
 		i += len(r.columns)
+	}
+	if long {
+		return nil, invalid("Key length of %d is longer than maximum of %d", all[0].size, clusteringMax)
 	}
 	slices.SortStableFunc(all, func(a, b namedRow) int { return bytes.Compare(a.key, b.key) })
 	return slices.CompactFunc(all, func(a, b namedRow) bool { return bytes.Equal(a.key, b.key) }), nil
@@ -388,6 +409,7 @@ func (k *KeyChange) Join(other *KeyChange) {
 	k.changes = append(k.changes, other.changes...)
 	k.conditions = append(k.conditions, other.conditions...)
 	k.conditional = k.conditional || other.conditional
+	k.late = cmp.Or(k.late, other.late)
 	k.fetched.add(other.fetched)
 }
 
@@ -416,6 +438,9 @@ func (k *KeyChange) Evaluate(items Items) error {
 	}
 	if !k.Applied {
 		return nil
+	}
+	if k.late != nil {
+		return k.late
 	}
 	if k.conditional {
 		if err := k.Table.checkIndexed(k.changes); err != nil {
@@ -456,7 +481,7 @@ func (e *evaluation) change() error {
 	for i := range e.changes {
 		c := &e.changes[i]
 		m := c.mutation
-		if c.serverTime {
+		if c.serverTime || e.conditional { // As in Apache Cassandra, which has one time for all of them.
 			if now == 0 {
 				now = e.items.Micros()
 			}

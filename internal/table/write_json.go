@@ -107,7 +107,6 @@ func (w *write) insertJSON(a *terms, s *cql.Insert) error {
 		value := &jsonColumn{jsonValues: w.json, column: c, skip: s.DefaultUnset}
 		switch c.Kind {
 		case PartitionKey, Clustering:
-			value.skip = false
 			one := &restriction{columns: []*Column{c}, operator: cql.Equal, value: value, text: c.Name}
 			if c.Kind == PartitionKey {
 				w.where.partition[c.Position] = one

@@ -100,6 +100,11 @@ func (e *evaluation) check() error {
 // hold evaluates conditions on a row. The first one that does not hold decides, as in Apache
 // Cassandra: what is wrong with those after it is not seen.
 func (e *evaluation) hold(on *rowConditions, r *row.Row, at row.Snapshot) (err error) {
+	if len(e.Table.Dropped) > 0 {
+		known := *r
+		known.Cells = slices.DeleteFunc(slices.Clone(r.Cells), func(c row.Cell) bool { return !e.Table.has(c.Column) })
+		r = &known
+	}
 	for i := 0; i < len(on.all) && e.Applied; i++ {
 		if e.Applied, err = on.all[i].Holds(r, at); err != nil {
 			return err
