@@ -23,8 +23,12 @@ type stored struct{ key, item, body string }
 // storedRows returns the rows of a table as they are stored.
 func (w *world) storedRows(t testing.TB, name string) (all []stored) {
 	t.Helper()
-	_, err := w.config.Engine.ReadItems(context.Background(), auth.Owner(), engine.ReadItemsRequest{
-		Table: w.current.Load().byTable[[2]string{"ks", name}].RID, Range: partitionkey.Full(),
+	now, err := w.schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.config.Engine.ReadItems(context.Background(), auth.Owner(), engine.ReadItemsRequest{
+		Table: now.byTable[[2]string{"ks", name}].RID, Range: partitionkey.Full(),
 		Visit: func(i *partition.Item) (bool, error) {
 			if i.Item[0] == table.RowItems[0] {
 				all = append(all, stored{string(i.Key), string(i.Item), string(i.Body)})
@@ -41,8 +45,12 @@ func (w *world) storedRows(t testing.TB, name string) (all []stored) {
 // put stores an item of a table, or removes it if it has no body.
 func (w *world) put(t testing.TB, name string, one stored) {
 	t.Helper()
-	_, err := w.config.Engine.WriteItems(t.Context(), auth.Owner(), engine.WriteItemsRequest{
-		Table: w.current.Load().byTable[[2]string{"ks", name}].RID, Key: one.key,
+	now, err := w.schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.config.Engine.WriteItems(t.Context(), auth.Owner(), engine.WriteItemsRequest{
+		Table: now.byTable[[2]string{"ks", name}].RID, Key: one.key,
 		Change: changeFunc(func(i partition.Items) error {
 			if one.body == "" {
 				return i.Put(one.item, nil, 0)

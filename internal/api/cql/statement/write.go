@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 
 	door "github.com/decandb/decan/internal/api/cql"
@@ -43,9 +44,21 @@ func (c change) Evaluate(i partition.Items) error {
 	if v := now.viewed[c.table]; v != nil {
 		c.Projections = v.Projections
 	}
-	err = c.KeyChange.Evaluate(i)
+	err = c.KeyChange.Evaluate(deletions{i})
 	if c.later && c.Projected {
 		c.of.views.Later(c.table, c.Key)
+	}
+	return err
+}
+
+// deletions words the error of deletions of ranges that are too many for one partition key.
+type deletions struct{ partition.Items }
+
+// Put implements partition.Items.
+func (d deletions) Put(item string, body []byte, due int64) error {
+	err := d.Items.Put(item, body, due)
+	if item == table.MetaItem && status.CodeOf(err) == status.CodeTooLarge {
+		return &table.Error{Text: fmt.Sprintf("The deletions of ranges of one partition key need %d bytes, more than a row may have: delete larger ranges or the partition, or wait for gc_grace_seconds", len(body))}
 	}
 	return err
 }
