@@ -68,6 +68,8 @@ type cli struct {
 	Resolver   resolvercmd.Command `cmd:"" help:"Work with keys that are distributed over several containers: look up, compare, move, verify."`
 	Check      checkCommand        `cmd:"" help:"Verify a data directory that no server has open."`
 	Quarantine quarantineCommand   `cmd:"" help:"List, restore or delete directories that a start has moved to the quarantine because the catalog does not name them."`
+	Completion completionCommand   `cmd:"" help:"Print the script that completes command lines of decan in bash, zsh or fish."`
+	Complete   completeCommand     `cmd:"" hidden:"" help:"Print what the last word of a command line may become."`
 	Version    versionCommand      `cmd:"" help:"Print the version."`
 }
 

@@ -37,11 +37,16 @@ type terminal struct {
 	seen    int           // how much of text the story has looked at
 }
 
-// inTerminal starts a program in a terminal of a size. Further environment is in the
-// form NAME=VALUE.
+// inTerminal starts decan in a terminal of a size. Further environment is in the form
+// NAME=VALUE.
 func inTerminal(t *testing.T, columns, lines uint16, environment []string, args ...string) *terminal {
 	t.Helper()
-	command := exec.Command("decan", args...)
+	return startInTerminal(t, exec.Command("decan", args...), columns, lines, environment)
+}
+
+// startInTerminal starts a program in a terminal of a size.
+func startInTerminal(t *testing.T, command *exec.Cmd, columns, lines uint16, environment []string) *terminal {
+	t.Helper()
 	command.Env = append(os.Environ(), environment...)
 	file, err := pty.StartWithSize(command, &pty.Winsize{Cols: columns, Rows: lines})
 	if err != nil {

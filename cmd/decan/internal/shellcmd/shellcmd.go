@@ -43,7 +43,7 @@ type Command struct {
 	Page       int      `default:"100" env:"-" placeholder:"N" help:"How many rows to request at a time (${default})."`
 	NoPager    bool     `name:"no-pager" env:"-" help:"Never show long output in a pager."`
 	History    string   `env:"DECAN_HISTORY" placeholder:"FILE" help:"Where the lines are kept that were typed; none for nowhere (default: decan/history in the directory of XDG_STATE_HOME)."`
-	CQL        string   `name:"cql" default:"127.0.0.1:9042" env:"-" placeholder:"ADDRESS" help:"The address of the Cassandra API, for \\cql; tls://USER@HOST:PORT for TLS and another user (${default})."`
+	CQL        string   `name:"cql" default:"127.0.0.1:10350" env:"-" placeholder:"ADDRESS" help:"The address of the Cassandra API, for \\cql; tls://USER@HOST:PORT for TLS and another user (${default})."`
 
 	remote.Account
 }
