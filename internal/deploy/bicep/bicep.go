@@ -45,12 +45,13 @@ const (
 	filesMax        = 500     // files of one compilation
 	moduleDepthMax  = 32      // modules inside modules
 	templateSizeMax = 16 << 20
-	expressionMax   = 1 << 20 // nodes that one file may expand to
+	expressionMax   = 1 << 18 // nodes that one file may expand to: about what a template of 4 MB holds
 )
 
 // Compile reads the Bicep file name of fsys, and the modules and files that it
 // loads, and returns a template as indented JSON. Names that the file gives
-// are relative to it; one that leads out of fsys is refused.
+// are relative to it; one that leads out of fsys is refused. The file system of
+// an os.Root refuses symbolic links that leave the folder too.
 //
 // The error is an *Error when the files are wrong, and wraps the error of
 // fsys when the file name itself cannot be read.

@@ -25,6 +25,7 @@ type file struct {
 	// children is the nested resource of each "::".
 	children map[*childExpr]*symbol
 	types    map[expr]*typ
+	calls    map[*callExpr]*symbol // of functions of files
 	checked  bool
 	loads    []loaded // files that functions of this source load
 	content  map[*callExpr]*loaded
@@ -118,7 +119,7 @@ func (c *compiler) load(name, source string, params bool) *file {
 	f := &file{
 		report: &report{source: source, path: name}, c: c, params: params, scope: "resourceGroup",
 		symbols: map[string]*symbol{}, names: map[*nameExpr]*symbol{}, children: map[*childExpr]*symbol{},
-		types: map[expr]*typ{}, content: map[*callExpr]*loaded{},
+		types: map[expr]*typ{}, calls: map[*callExpr]*symbol{}, content: map[*callExpr]*loaded{},
 	}
 	c.files[name] = f
 	f.decls = parse(f.report, params)

@@ -518,7 +518,7 @@ func (k *checker) missing(o *objectExpr, want *typ) []string {
 		}
 	}
 	for _, w := range want.fields {
-		if !w.optional && !isNullable(w.typ) && o.get(w.name) == nil {
+		if !w.optional && (w.typ.category == tAny || !isNullable(w.typ)) && o.get(w.name) == nil {
 			list = append(list, fmt.Sprintf("%q", w.name))
 		}
 	}

@@ -26,11 +26,16 @@ func (k *checker) infer(x expr, env *locals) *typ {
 	case *literal:
 		return literalOf(x.value)
 	case *stringExpr:
-		for _, h := range x.holes {
-			k.typeOf(h, env)
+		whole, known := x.parts[0], true
+		for i, h := range x.holes {
+			s, ok := k.typeOf(h, env).value.(string)
+			known = known && ok && len(whole) < 1000
+			if known {
+				whole += s + x.parts[i+1]
+			}
 		}
-		if len(x.holes) == 0 {
-			return literalOf(x.parts[0])
+		if known {
+			return literalOf(whole)
 		}
 		return stringType
 	case *nameExpr:
@@ -545,6 +550,7 @@ func (k *checker) lambda(l *lambdaExpr, env *locals, parameters []*typ) *typ {
 }
 
 func (k *checker) userCall(x *callExpr, s *symbol, env *locals) *typ {
+	k.calls[x] = s
 	want := s.decl.parameters
 	low := len(want)
 	g := s.file

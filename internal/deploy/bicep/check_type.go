@@ -335,7 +335,7 @@ var decoratorTargets = map[string][]string{
 // refusedDecorators are known to the compiler and not to this reader.
 var refusedDecorators = []string{"onlyIfNotExists", "retryOn", "waitUntil", "validate", "nullIfNotFound", "allowReadOnly"}
 
-var decoratorCodes = map[string]string{"param": "BCP125", "var": "BCP126", "resource": "BCP127", "module": "BCP128", "output": "BCP129", "import": "BCP130", "metadata": "BCP130", "targetScope": "BCP130", "using": "BCP130"}
+var decoratorCodes = map[string]string{"param": "BCP125", "var": "BCP126", "resource": "BCP127", "module": "BCP128", "output": "BCP129", "import": "BCP130", "metadata": "BCP269", "targetScope": "BCP130", "using": "BCP130"}
 
 // decorators checks the decorators of a declaration, or of a member whose type
 // is given.
@@ -400,7 +400,7 @@ func (k *checker) decorator(d *decorator, target *typ) {
 		case !fits(t, want, 0):
 			k.add(a.at(), "BCP070", "Argument of type %s is not assignable to parameter of type %s.", shown(t), shown(want))
 		case !constant(a):
-			k.add(a.at(), "BCP032", "The value must be a compile-time constant.")
+			k.add(firstVariable(a).at(), "BCP032", "The value must be a compile-time constant.")
 		case name == "allowed" && len(a.(*arrayExpr).items) == 0:
 			k.add(a.at(), "BCP099", "The \"allowed\" array must contain one or more items.")
 		case name == "allowed":
@@ -448,6 +448,25 @@ func constant(x expr) bool {
 		return !slices.ContainsFunc(x.items, func(i objectItem) bool { return i.spread || !constant(i.value) })
 	}
 	return false
+}
+
+// firstVariable returns the part of an expression that is not constant.
+func firstVariable(x expr) expr {
+	for {
+		var inner expr
+		switch x.(type) {
+		case *arrayExpr, *objectExpr, *parenExpr:
+			children(x, func(c expr) {
+				if inner == nil && !constant(c) {
+					inner = c
+				}
+			})
+		}
+		if inner == nil {
+			return x
+		}
+		x = inner
+	}
 }
 
 // limits compares the lower and the upper bound of a type.

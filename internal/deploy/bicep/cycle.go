@@ -70,22 +70,35 @@ func (f *file) usePlace(s, used *symbol) span {
 			first, found = x.start, x.span
 		}
 	}
+	for x, t := range f.calls {
+		if t == used && x.start >= s.decl.start && x.start < s.decl.end && (first < 0 || x.start < first) {
+			first, found = x.start, x.span
+		}
+	}
 	return found
 }
 
-// checkSameNames reports resources of one type whose names are the same text.
+// checkSameNames reports resources of one type, and modules of one scope, whose
+// names are the same text.
 func (f *file) checkSameNames() {
 	type key struct{ typ, name, parent, scope string }
 	found := map[key][]*symbol{}
 	for _, s := range f.order {
-		if s.kind != symResource || s.body == nil || s.decl.existing || s.loop != nil || s.condition != nil || s.parent != nil && (s.parent.loop != nil || s.parent.condition != nil) {
+		if s.kind != symResource && s.kind != symModule || s.body == nil || s.decl.existing || s.loop != nil || s.condition != nil || s.parent != nil && (s.parent.loop != nil || s.parent.condition != nil) {
 			continue
 		}
 		name, ok := s.body.get("name").(*stringExpr)
-		if !ok || len(name.holes) > 0 || s.body.get("scope") != nil {
+		scope := s.body.get("scope")
+		if s.kind == symModule && s.module == nil && s.template == nil {
+			continue
+		}
+		if !ok || len(name.holes) > 0 || scope != nil && s.kind == symResource {
 			continue
 		}
 		id := key{typ: strings.ToLower(s.resourceType), name: strings.ToLower(name.parts[0])}
+		if scope != nil {
+			id.scope = f.source[scope.at().start:scope.at().end]
+		}
 		if s.parent != nil {
 			id.parent = fmt.Sprintf("%p", s.parent)
 		}
@@ -101,6 +114,10 @@ func (f *file) checkSameNames() {
 			names[i] = fmt.Sprintf("%q", s.name)
 		}
 		for _, s := range list {
+			if s.kind == symModule {
+				f.add(s.body.get("name").at(), "BCP122", "Modules: %s are defined with this same name and this same scope in a file. Rename them or split into different modules.", strings.Join(names, ", "))
+				continue
+			}
 			f.add(s.body.get("name").at(), "BCP121", "Resources: %s are defined with this same name in a file. Rename them or split into different modules.", strings.Join(names, ", "))
 		}
 	}

@@ -287,6 +287,11 @@ func (p *printer) find(v any) error {
 		if o.member("resources") != nil {
 			return fmt.Errorf("resource %s: resources inside resources are not printed", name)
 		}
+		if strings.ContainsFunc(r.typ+r.version, func(c rune) bool {
+			return c > 0x7e || c != '.' && c != '/' && c != '-' && !isLetter(byte(c)) && !isDigit(byte(c))
+		}) || !strings.Contains(r.typ, "/") {
+			return fmt.Errorf("resource %s: %s@%s is no type and version", name, r.typ, r.version)
+		}
 		r.typ = canonicalType(r.typ)
 		segments, err := p.segments(name)
 		if err != nil {

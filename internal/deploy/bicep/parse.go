@@ -27,7 +27,9 @@ func parse(r *report, params bool) []*declaration {
 		if p.tok().kind == kEOF {
 			return list
 		}
+		before := len(p.findings)
 		if d := p.declaration(); d != nil {
+			d.broken = len(p.findings) > before
 			list = append(list, d)
 		}
 		if !p.bad && p.tok().kind != kNewLine && p.tok().kind != kEOF {
@@ -104,12 +106,13 @@ func (p *parser) enter() bool {
 func (p *parser) leave() { p.depth-- }
 
 // skip passes tokens up to a line end or the closing bracket, brackets that
-// open on the way included.
+// open on the way included. A bracket that is never closed ends before the next
+// line that begins with a declaration.
 func (p *parser) skip(closing string) {
 	open := 0
 	for ; p.tok().kind != kEOF; p.pos++ {
 		t := p.tok()
-		if open == 0 && t.kind == kNewLine {
+		if t.kind == kNewLine && (open == 0 || closing == "" && p.declarationFollows()) {
 			return
 		}
 		if t.kind != kPunct {
@@ -125,6 +128,13 @@ func (p *parser) skip(closing string) {
 			open = max(open-1, 0)
 		}
 	}
+}
+
+// declarationFollows reports whether the line after a line end begins with a
+// declaration, without blanks before it.
+func (p *parser) declarationFollows() bool {
+	end, word, name := p.tok(), p.after(1), p.after(2)
+	return word.start == end.end && word.kind == kIdent && p.statement(word.text) && (name.kind == kIdent || name.kind == kString)
 }
 
 // newLines passes line ends and reports whether there were any.
@@ -433,8 +443,7 @@ func (p *parser) body() expr {
 		condition := p.expression()
 		p.expect(")")
 		x := &ifExpr{span: t.span, condition: &parenExpr{open.to(condition.at()), condition}}
-		p.newLines()
-		if !p.bad && !p.is("{") {
+		if !p.bad && !p.continues("{") {
 			p.fail(p.tok().span, "BCP018", "Expected the \"{\" character at this location.")
 		}
 		x.body = p.body()

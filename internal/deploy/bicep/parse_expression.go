@@ -375,13 +375,14 @@ func (p *parser) object(resource bool) expr {
 		if resource && (p.is("@") || t.kind == kIdent && t.text == "resource" && p.after(1).kind == kIdent) {
 			d := &declaration{span: t.span, keyword: "resource", decorators: p.decorators()}
 			d.keywordAt = p.tok().span
+			before := len(p.findings)
 			p.word("resource", "BCP018")
 			if p.bad {
 				return
 			}
 			p.resource(d)
 			d.end = p.tokens[p.pos-1].end
-			d.broken = p.bad
+			d.broken = len(p.findings) > before
 			d.complete(false)
 			x.resources = append(x.resources, d)
 			return
