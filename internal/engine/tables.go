@@ -374,7 +374,8 @@ func (v *itemVisit) ofKey(ctx context.Context, c *catalog.Container) error {
 	return v.ask(ctx, c, c.Ranges.Locate(r.EPK).Value, r)
 }
 
-// ofRange visits the partitions of a range, one after another.
+// ofRange visits the partitions of a range in their order. Those of a look-up are read
+// ahead: most of them find few items or none, and the time is that of asking.
 func (v *itemVisit) ofRange(ctx context.Context, c *catalog.Container) error {
 	rest := v.req.Range
 	if len(v.after) > 0 {
@@ -386,32 +387,61 @@ func (v *itemVisit) ofRange(ctx context.Context, c *catalog.Container) error {
 			rest.Min = at
 		}
 	}
-	for _, t := range tasks(c, []partitionkey.Range{rest}) {
-		r := partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Marked: v.req.Marked, Meter: v.meter, Resumed: len(v.after) > 0}
-		r.Visit = func(i *partition.Item) (bool, error) {
-			if !v.req.Marked {
-				v.after = append(v.after[:0], i.Position...)
-			}
-			more, err := v.req.Visit(i)
-			v.stopped = !more
-			return more, err
+	list := tasks(c, []partitionkey.Range{rest})
+	for at, width := 0, 1; at < len(list); {
+		some := list[at:min(at+width, len(list))]
+		read := v.ofTask
+		if len(some) > 1 {
+			read = v.ahead
 		}
-		if err := v.ask(ctx, c, t.partition, r); err != nil || v.stopped {
+		if err := read(ctx, c, some); err != nil || v.stopped {
 			return err
+		}
+		at += len(some)
+		if v.req.Lookup != nil {
+			// A reader of few rows does not pay for partitions that it does not need.
+			width = min(2*width, aheadMax)
 		}
 	}
 	return nil
 }
 
+// ofTask visits the first of some partitions.
+func (v *itemVisit) ofTask(ctx context.Context, c *catalog.Container, some []task) error {
+	r := v.asking(&some[0], v.meter)
+	r.Visit = v.pass
+	return v.ask(ctx, c, some[0].partition, r)
+}
+
+// asking returns the request to a partition, without its Visit.
+func (v *itemVisit) asking(t *task, meter *throughput.Meter) partition.ReadItems {
+	return partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Marked: v.req.Marked, Meter: meter, Resumed: len(v.after) > 0}
+}
+
+// pass passes an item to the caller.
+func (v *itemVisit) pass(i *partition.Item) (bool, error) {
+	if !v.req.Marked {
+		v.after = append(v.after[:0], i.Position...)
+	}
+	more, err := v.req.Visit(i)
+	v.stopped = !more
+	return more, err
+}
+
 // ask visits items of one partition.
 func (v *itemVisit) ask(ctx context.Context, c *catalog.Container, p resource.Partition, r partition.ReadItems) error {
+	v.engine.visit(v.out, p.ID)
+	return v.read(ctx, c, p, r)
+}
+
+// read is ask without a note of the partition. Several goroutines may call it.
+func (v *itemVisit) read(ctx context.Context, c *catalog.Container, p resource.Partition, r partition.ReadItems) error {
 	r.Generation = p.Generation
 	replica, release, err := v.engine.node.Replica(ctx, c, p.ID)
 	if err != nil {
 		return err
 	}
 	defer release()
-	v.engine.visit(v.out, p.ID)
 	_, err = replica.ReadItems(ctx, r)
 	return err
 }
