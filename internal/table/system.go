@@ -48,6 +48,7 @@ system.peers_v2 peer inet (1), peer_port int (2), data_center text, host_id uuid
 system.size_estimates keyspace_name text (1), table_name text (2), range_start text (2), range_end text (2), mean_partition_size bigint, partitions_count bigint
 system.IndexInfo table_name text (1), index_name text (2), value blob
 system.view_builds_in_progress keyspace_name text (1), view_name text (2), start_token text (2), end_token text (2), keys_built bigint, last_token text
+system.views_builds_in_progress keyspace_name text (1), view_name text (2), generation_number int, last_token text
 system.built_views keyspace_name text (1), view_name text (2), status_replicated boolean
 system_schema.keyspaces keyspace_name text (1), durable_writes boolean, replication frozen<map<text, text>>
 system_schema.tables keyspace_name text (1), table_name text (2), additional_write_policy text, bloom_filter_fp_chance double, caching frozen<map<text, text>>, cdc boolean, comment text, compaction frozen<map<text, text>>, compression frozen<map<text, text>>, crc_check_chance double, dclocal_read_repair_chance double, default_time_to_live int, extensions frozen<map<text, blob>>, flags frozen<set<text>>, gc_grace_seconds int, id uuid, max_index_interval int, memtable text, memtable_flush_period_in_ms int, min_index_interval int, read_repair text, read_repair_chance double, speculative_retry text
@@ -77,6 +78,9 @@ var notIn311 = []string{
 	"system.IndexInfo.value", "additional_write_policy", "memtable", "read_repair", "coordinator_port", "source_port",
 }
 
+// notIn41 are the tables of systemTables that only 3.11 has.
+var notIn41 = []string{"system.views_builds_in_progress"}
+
 // onlyIn311 are columns that only 3.11 has.
 var onlyIn311 = map[string]string{"system.local": "thrift_version text"}
 
@@ -101,7 +105,7 @@ func systemSchema(old bool) []*Keyspace {
 	for line := range strings.Lines(strings.TrimSpace(systemTables)) {
 		full, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		keyspace, name, _ := strings.Cut(full, ".")
-		if missing(keyspace) || missing(full) {
+		if missing(keyspace) || missing(full) || !old && slices.Contains(notIn41, full) {
 			continue
 		}
 		columns := slices.DeleteFunc(splitColumns(rest), func(definition string) bool {

@@ -26,6 +26,17 @@ func (y *System) RowsWith(t *Table, builds func() []ViewBuild) *Rows {
 				r.add(map[string][]byte{"keyspace_name": []byte(b.Keyspace), "view_name": []byte(b.View), "status_replicated": row.Boolean(true)})
 			}
 		}
+	case "system.views_builds_in_progress": // 3.11
+		add = func(r *Rows, b ViewBuild) {
+			if b.Done {
+				return
+			}
+			values := map[string][]byte{"keyspace_name": []byte(b.Keyspace), "view_name": []byte(b.View)}
+			if b.Last != nil {
+				values["generation_number"], values["last_token"] = row.Int(0), strconv.AppendInt(nil, *b.Last, 10)
+			}
+			r.add(values)
+		}
 	case "system.view_builds_in_progress":
 		add = func(r *Rows, b ViewBuild) {
 			if b.Done {
