@@ -14,11 +14,12 @@ type scope struct {
 	outer  *scope
 	names  map[string]alias // nil before the first name
 	inputs []alias
-	set    bool        // of the analysis: the inputs so far can have several rows, or are the container
-	own    []int       // of the analysis: the different input sets, for SELECT *
-	refers bool        // of the analysis: the query contains a property
-	query  *sql.Select // whose inputs the names are; nil for a LET
-	root   bool        // the first input of the query may name the container
+	set    bool         // of the analysis: the inputs so far can have several rows, or are the container
+	own    []int        // of the analysis: the different input sets, for SELECT *
+	sets   map[int]bool // of the analysis: those of own
+	refers bool         // of the analysis: the query contains a property
+	query  *sql.Select  // whose inputs the names are; nil for a LET
+	root   bool         // the first input of the query may name the container
 	owner  *compiler
 	extra  []int          // of the analysis: the input sets of subqueries in expressions
 	groups bool           // of the analysis: the clause reads groups, whose number is checked later
@@ -85,9 +86,14 @@ func (s *scope) onlySet() int {
 
 // addSet adds an input set that the query does not have yet.
 func (s *scope) addSet(set int) {
-	if !slices.Contains(s.own, set) {
-		s.own = append(s.own, set)
+	if s.sets[set] {
+		return
 	}
+	if s.sets == nil {
+		s.sets = map[int]bool{}
+	}
+	s.sets[set] = true
+	s.own = append(s.own, set)
 }
 
 // with returns the scope inside a LET, for the analysis.

@@ -29,11 +29,15 @@ func documentID(_ *env, args []value.Value) value.Value {
 // many bits exactly.
 const hashBits = 53
 
-// hash maps equal values to equal numbers from 0 to 2^53-1, or below a modulus. The
-// service does not publish its function, so the numbers are Decan's: FNV-1a of the
-// value's key. They never change.
+// hash maps equal values to equal numbers from 0 to 2^53-1, or below a modulus, and
+// undefined to 0. The service does not publish its function, whose results are integers
+// of 64 bits with a sign, so the numbers are Decan's: FNV-1a of the value's key. They never
+// change.
 func hash(e *env, args []value.Value) value.Value {
-	if !args[0].IsDefined() || !e.fitsValue(args[0]) {
+	switch {
+	case !args[0].IsDefined() && len(args) < 3:
+		return value.Int(0)
+	case !e.fitsValue(args[0]):
 		return value.Undefined()
 	}
 	e.scratch = value.AppendKey(e.scratch[:0], args[0])

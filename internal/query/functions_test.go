@@ -34,6 +34,7 @@ var takesUndefined = map[string]bool{
 	"ARRAY_CONTAINS_ANY": true, "ARRAY_CONTAINS_ALL": true, // as OR and AND
 	"ST_ISVALID": true, "ST_ISVALIDDETAILED": true,
 	"LASTINDEXOF": true, "ObjectToArray": true, // as without the argument
+	"HASH":            true, // 0 for undefined
 	"CONTAINS_ANY_CI": true, "CONTAINS_ANY_CS": true, "CONTAINS_ALL_CI": true, "CONTAINS_ALL_CS": true,
 }
 

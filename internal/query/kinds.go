@@ -310,7 +310,7 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 		return mayBool | mayMiss
 	case "IIF":
 		return r.conditionalKinds(n.at(x.Args[0]), n.at(x.Args[1]), n.at(x.Args[2]))
-	case "RAND", "GetCurrentTicks", "GetCurrentTimestamp":
+	case "RAND", "GetCurrentTicks", "GetCurrentTimestamp", "HASH":
 		return mayNumber
 	case "GetCurrentDateTime":
 		return mayString
