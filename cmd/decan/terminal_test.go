@@ -272,7 +272,7 @@ func TestShellInTerminal(t *testing.T) {
 	term.sees(`2 rows`)
 	term.sees(`shop/orders> `)
 
-	// Ctrl-C ends a statement, and the shell goes on.
+	// Ctrl-C ends a statement, and the shell continues.
 	term.types("SELECT * FROM c WHERE c." + slowWord + ";" + keyEnter)
 	waitFor(t, events, "begun")
 	term.types(keyCtrlC)
@@ -328,7 +328,7 @@ func TestShellInTerminal(t *testing.T) {
 		t.Errorf("it ends with %d", code)
 	}
 
-	// The history is kept, and nobody else reads it.
+	// The history is kept, and only its owner reads it.
 	info, err := os.Stat(filepath.Join(state, "decan", "history"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the history: %v, %v", info, err)
@@ -385,20 +385,32 @@ func TestShellInPipe(t *testing.T) {
 		code                int
 		args                []string
 	}{
-		{name: "statements", in: "\\c shop/orders\nSELECT VALUE c.id -- a ; in a comment\nFROM c WHERE c.id IN ('1', ';') ORDER BY c.id; SELECT VALUE 'it\\'s; one';\nSELECT VALUE nonsense(1)",
-			out: "\"1\"\n\"it's; one\"\n", errs: "decan: line 4: .*nonsense.*\n", code: 1},
-		{name: "parameters", in: "\\set t \"Fabrikam\"\n\\set\nSELECT VALUE c.id FROM c WHERE c.tenant = @t;\n\\unset t\n\\key [\"Contoso\"]\nSELECT VALUE COUNT(1) FROM c;\n",
-			out: "@t \"Fabrikam\"\n\"3\"\n2\n"},
-		{name: "formats", in: "\\f csv\nSELECT c.id, c.total FROM c WHERE c.id = '1';\n\\f json\nSELECT VALUE 1;\n\\f table\nSELECT VALUE 1;\n\\f xml\n",
-			out: "id,total\n1,5\n[\n1\n]\nvalue\n-----\n    1\n", errs: `decan: line 7: \\f: give table, json, jsonl or csv\n`, code: 1},
-		{name: "files", in: "\\i " + included + "\n\\o " + filepath.Join(dir, "out") + "\nSELECT VALUE 5;\n\\o\nSELECT VALUE 6;\n\\o " + included + "\n",
-			out: "9\n6\n", errs: `decan: line 6: \\o .*: there is such a file.*\n`, code: 1},
-		{name: "commands", in: "\\l\n\\d\n\\decan item get shop orders 3 --partition-key '[\"Fabrikam\",\"Carol\"]'\n\\q\nSELECT VALUE 1;\n",
-			out: "(?s)shop\nshop/orders\n\nkey.*\"total\": 9.*"},
+		{
+			name: "statements", in: "\\c shop/orders\nSELECT VALUE c.id -- a ; in a comment\nFROM c WHERE c.id IN ('1', ';') ORDER BY c.id; SELECT VALUE 'it\\'s; one';\nSELECT VALUE nonsense(1)",
+			out: "\"1\"\n\"it's; one\"\n", errs: "decan: line 4: .*nonsense.*\n", code: 1,
+		},
+		{
+			name: "parameters", in: "\\set t \"Fabrikam\"\n\\set\nSELECT VALUE c.id FROM c WHERE c.tenant = @t;\n\\unset t\n\\key [\"Contoso\"]\nSELECT VALUE COUNT(1) FROM c;\n",
+			out: "@t \"Fabrikam\"\n\"3\"\n2\n",
+		},
+		{
+			name: "formats", in: "\\f csv\nSELECT c.id, c.total FROM c WHERE c.id = '1';\n\\f json\nSELECT VALUE 1;\n\\f table\nSELECT VALUE 1;\n\\f xml\n",
+			out: "id,total\n1,5\n[\n1\n]\nvalue\n-----\n    1\n", errs: `decan: line 7: \\f: give table, json, jsonl or csv\n`, code: 1,
+		},
+		{
+			name: "files", in: "\\i " + included + "\n\\o " + filepath.Join(dir, "out") + "\nSELECT VALUE 5;\n\\o\nSELECT VALUE 6;\n\\o " + included + "\n",
+			out: "9\n6\n", errs: `decan: line 6: \\o .*: there is such a file.*\n`, code: 1,
+		},
+		{
+			name: "commands", in: "\\l\n\\d\n\\decan item get shop orders 3 --partition-key '[\"Fabrikam\",\"Carol\"]'\n\\q\nSELECT VALUE 1;\n",
+			out: "(?s)shop\nshop/orders\n\nkey.*\"total\": 9.*",
+		},
 		{name: "unknown", in: "SELECT VALUE 1;\n\\nothing\nSELECT VALUE 2;\n", out: "1\n", errs: `decan: line 2: there is no command \\nothing: \\\? lists the commands\n`, code: 1},
 		{name: "command flags", args: []string{"-c", "SELECT VALUE 1; SELECT VALUE 2", "-c", `\timing on`, "-c", "SELECT VALUE 3"}, out: "1\n2\n3\n", errs: "1 row, <charge>.*\n"},
-		{name: "cql", in: "\\cql " + s.CQLAddress() + "\nSELECT release_version, key FROM system.local;\nSELECT * FROM system.nothing;\n",
-			out: `\{"release_version":"4.1.*","key":"local"\}` + "\n", errs: "decan: line 3: .*nothing.*\n", code: 1},
+		{
+			name: "cql", in: "\\cql " + s.CQLAddress() + "\nSELECT release_version, key FROM system.local;\nSELECT * FROM system.nothing;\n",
+			out: `\{"release_version":"4.1.*","key":"local"\}` + "\n", errs: "decan: line 3: .*nothing.*\n", code: 1,
+		},
 		{name: "no cql", in: "\\cql 127.0.0.1:1\n", errs: `decan: line 1: no Cassandra API answers at 127.0.0.1:1 .*--cql.*\n`, code: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

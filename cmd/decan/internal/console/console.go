@@ -168,7 +168,7 @@ type Meter struct {
 // NewMeter returns a meter that writes to out.
 func NewMeter(out io.Writer) *Meter { return &Meter{out: out, Terminal: IsTerminal(out)} }
 
-// NewHint returns a meter for progress that nobody has asked for: it shows nothing if
+// NewHint returns a meter for progress that was not asked for: it shows nothing if
 // out is not a terminal.
 func NewHint(out io.Writer) *Meter {
 	m := NewMeter(out)

@@ -29,7 +29,7 @@ func Refusal(code int, body []byte) error {
 	}
 	text, _, _ := strings.Cut(answer.Message, "\r\nActivityId")
 	if code == http.StatusUnauthorized && strings.Contains(text, "payload to sign") {
-		text = "the server refuses the key, or the clock of this machine is wrong" // The message goes on with the signed text.
+		text = "the server refuses the key, or the clock of this machine is wrong" // The message continues with the signed text.
 	}
 	r := Refused{Status: code, text: text}
 	if inner, is := strings.CutPrefix(text, "Message: "); is {

@@ -113,7 +113,7 @@ type containerSet struct {
 	remote.Account
 }
 
-// Run reads the definition, changes what flags name and stores it, unless somebody else
+// Run reads the definition, changes what flags name and stores it, unless another client
 // has changed it in between.
 func (c *containerSet) Run(streams console.Streams) error {
 	given, err := c.file(streams)
@@ -147,7 +147,7 @@ func (c *containerSet) Run(streams console.Streams) error {
 		}
 		a, err = client.Call(ctx, "", http.MethodPut, path, body, "if-match", etag)
 		if refused(err, http.StatusPreconditionFailed) {
-			return fmt.Errorf("%s was changed by somebody else at the same time: run the command again", what)
+			return fmt.Errorf("%s was changed by another client at the same time: run the command again", what)
 		}
 		if err != nil {
 			return err
@@ -234,7 +234,7 @@ func (c *containerShow) Run(streams console.Streams) error {
 type containerDelete struct {
 	Database  string `arg:"" help:"The database."`
 	Container string `arg:"" help:"The container."`
-	Yes       bool   `short:"y" env:"-" help:"Do not ask. Without a terminal nobody is asked."`
+	Yes       bool   `short:"y" env:"-" help:"Do not ask. Without a terminal there is no question."`
 	IfExists  bool   `env:"-" help:"Do nothing if there is no such container."`
 
 	remote.Account

@@ -156,7 +156,7 @@ func (c *databaseShow) Run(streams console.Streams) error {
 
 type databaseDelete struct {
 	Database string `arg:"" help:"The database."`
-	Yes      bool   `short:"y" env:"-" help:"Do not ask. Without a terminal nobody is asked."`
+	Yes      bool   `short:"y" env:"-" help:"Do not ask. Without a terminal there is no question."`
 	IfExists bool   `env:"-" help:"Do nothing if there is no such database."`
 
 	remote.Account

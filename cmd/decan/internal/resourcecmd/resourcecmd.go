@@ -77,8 +77,8 @@ func printJSON(out io.Writer, body json.RawMessage) error {
 	return console.PrintJSON(out, json.RawMessage(v.JSON()))
 }
 
-// confirm asks whether to delete something if the input is a terminal. In a pipe there
-// is nobody to ask, and the command is the answer.
+// confirm asks whether to delete something if the input is a terminal. In a pipe it
+// asks nothing: the command is the answer.
 func confirm(streams console.Streams, yes bool, what string) error {
 	if yes || !console.IsInput(streams.In) {
 		return nil

@@ -174,8 +174,10 @@ func (s *shell) partitions(ctx context.Context, _ string) error {
 				return "", err
 			}
 			row := value.Object([]value.Member{
-				{Name: "id", Value: v.Get("id")}, {Name: "from", Value: v.Get("minInclusive")},
-				{Name: "to", Value: v.Get("maxExclusive")}, {Name: "parents", Value: v.Get("parents")},
+				{Name: "id", Value: v.Get("id")},
+				{Name: "from", Value: v.Get("minInclusive")},
+				{Name: "to", Value: v.Get("maxExclusive")},
+				{Name: "parents", Value: v.Get("parents")},
 			})
 			if err := w.Write(row); err != nil {
 				return "", err

@@ -82,7 +82,7 @@ func dialCQL(ctx context.Context, at cqlPlace) (*cqlClient, error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", at.host)
 	}
 	if err != nil {
-		return nil, fmt.Errorf(`no Cassandra API answers at %s (give its address with \cql ADDRESS or --cql): %v`, at.host, err)
+		return nil, fmt.Errorf(`no Cassandra API answers at %s (give its address with \cql ADDRESS or --cql): %s`, at.host, err.Error())
 	}
 	c := &cqlClient{at: at, conn: conn, reader: frame.NewReader(conn, cqlFrameMax)}
 	if err := c.begin(ctx); err != nil {
