@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench bench-cassandra calibrate lint compat apps crash damage soak hostile differential planner binaryjson judge requirements release
+.PHONY: build test race fuzz bench bench-cassandra calibrate lint compat apps endure crash damage soak hostile differential planner binaryjson judge requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -12,6 +12,7 @@ calibrate: ; go test -run '^$$' -bench 'Costs|Noting' -benchtime 1x -timeout 20m
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
 apps:     ; ./compat/apps.sh
+endure:   ; ./compat/direct.sh
 soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan
 hostile:  ; DECAN_HOSTILE=3m go test -run TestHostile -timeout 20m -v ./cmd/decan
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run 'TestDifferential|TestCompiledPaths' -timeout 120m -v ./internal/engine ./internal/query

@@ -39,8 +39,11 @@ py() {
 
 java() {
 	mvn --quiet --batch-mode -Dstyle.color=never --file compat/apps/java compile -Dwork="$work/java"
-	command java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true \
-		-cp "$work/java/classes:$(cat "$work/java/classpath")" apps.Main "$DECAN_ENDPOINT"
+	"$work/decan" cert --data "$work/data" --out "$work/ca.pem" 2>/dev/null
+	keytool -importcert -noprompt -alias decan -file "$work/ca.pem" -keystore "$work/trust.jks" -storepass changeit 2>/dev/null
+	local flags=(-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$work/java/classes:$(cat "$work/java/classpath")")
+	command java "${flags[@]}" -Djavax.net.ssl.trustStore="$work/trust.jks" -Djavax.net.ssl.trustStorePassword=changeit apps.Main https://localhost:8081/
+	command java "${flags[@]}" -DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true -Dapps.gateway=true apps.Main "$DECAN_ENDPOINT"
 }
 
 dapr() {

@@ -205,11 +205,13 @@ split_java() { # the change feed of the oldest does not survive a split
 }
 
 split_processor() {
-	local version failed=0 endpoint=$https
+	local version failed=0 endpoint=$https direct=false
 	for version in $java_versions; do
 		run_main "$version" processor $endpoint $admin || failed=1
 		endpoint=$http
 	done
+	direct=true
+	run_main "$version" processor $https $admin || failed=1
 	return $failed
 }
 

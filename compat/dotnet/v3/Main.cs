@@ -14,6 +14,7 @@ using Compat;
 using Microsoft.Azure.Cosmos;
 
 const string alone = "sessions"; // runs before the others
+const string endurance = "endure", levels = "levels"; // run only by name: see Endure.cs, Levels.cs
 var themes = new Dictionary<string, Func<Tests, Task>>
 {
 #if HIERARCHICAL
@@ -31,9 +32,11 @@ var themes = new Dictionary<string, Func<Tests, Task>>
     ["access"] = Access.Run,
     ["management"] = Management.Run,
     ["answers"] = Answers.Run,
+    [endurance] = Endure.Run,
+    [levels] = Levels.Run,
 };
 string endpoint = args[0];
-string[] names = args.Length > 1 ? args[1..] : [.. themes.Keys];
+string[] names = args.Length > 1 ? args[1..] : [.. themes.Keys.Where(name => name is not (endurance or levels))];
 var all = names.Select(name => new Tests(name, endpoint)).ToArray();
 foreach (Tests tests in all.Where(tests => tests.Name == alone)) await tests.Theme(themes[alone]);
 await Task.WhenAll(all.Where(tests => tests.Name != alone).Select(tests => Task.Run(() => tests.Theme(themes[tests.Name]))));

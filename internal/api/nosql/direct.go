@@ -38,7 +38,7 @@ func (d directDoor) Serve(ctx context.Context, q *rntbd.Request, w *rntbd.Respon
 	r.message = message{
 		base:    ctx,
 		headers: &r.direct,
-		remote:  q.Client.Remote.String(),
+		remote:  q.Client.Remote,
 		secure:  q.Client.Secure,
 		payload: q.Payload,
 	}

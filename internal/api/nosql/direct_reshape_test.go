@@ -81,7 +81,7 @@ func (d *direct) kinds(t *testing.T, a engine.Address) map[string]func(partition
 
 // TestDirectReshaped: every kind of operation that reaches a partition which a split or
 // a merge has replaced gets 410/1007, and succeeds at the partition that has its key now
-// (S8). A delete comes last.
+// (S8, S111). A delete comes last.
 func TestDirectReshaped(t *testing.T) {
 	t.Parallel()
 	w := shop(t, 1)

@@ -189,10 +189,12 @@ type deadlineConn struct {
 }
 
 func (c *deadlineConn) Read(p []byte) (int, error) { return len(p), nil }
+
 func (c *deadlineConn) Write(p []byte) (int, error) {
 	c.pieces = append(c.pieces, len(p))
 	return len(p), nil
 }
+
 func (c *deadlineConn) SetReadDeadline(t time.Time) error { c.reads = append(c.reads, t); return nil }
 func (c *deadlineConn) SetWriteDeadline(t time.Time) error {
 	c.writes = append(c.writes, t)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -74,11 +75,18 @@ const (
 )
 
 func newConnection(ctx context.Context, s *Server, conn net.Conn) *connection {
-	c := &connection{server: s, conn: conn, client: Client{Remote: transport.Remote(conn)}}
+	c := &connection{server: s, conn: conn, client: Client{Remote: text(transport.Remote(conn))}}
 	c.changed.L = &c.mu
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.since.Store(s.now())
 	return c
+}
+
+func text(at netip.AddrPort) string {
+	if !at.IsValid() {
+		return ""
+	}
+	return at.String()
 }
 
 // IdleSince returns when the connection became idle, and whether it is. Connections

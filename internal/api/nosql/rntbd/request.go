@@ -2,7 +2,6 @@ package rntbd
 
 import (
 	"fmt"
-	"net/netip"
 )
 
 // Resource is the type of the resource that a request is about.
@@ -79,10 +78,10 @@ const (
 
 // Client is what a client has told when it connected. It does not change.
 type Client struct {
-	Remote    netip.AddrPort // its address
-	Version   string         // of the protocol's semantics, such as 2020-07-15
-	UserAgent string         // up to 255 bytes
-	Secure    bool           // it uses TLS
+	Remote    string // its address and port, or "" if it has none of TCP
+	Version   string // of the protocol's semantics, such as 2020-07-15
+	UserAgent string // up to 255 bytes
+	Secure    bool   // it uses TLS
 }
 
 // Request is a request of a client. It belongs to its handler until Serve returns; texts

@@ -11,6 +11,9 @@ import java.io.IOException;
  *   <li>{@code splits ENDPOINT ADMIN}: readers and writers while partitions split
  *   <li>{@code paging ENDPOINT ADMIN}: ORDER BY with a new client for every page
  *   <li>{@code figures ENDPOINT KEY DATABASE}: the queries of ../figures
+ *   <li>{@code endure ENDPOINT ADMIN SUPERVISOR ROUNDS ITEMS}: splits, merges, restarts, killed
+ *       connections, refused throughput and a bulk of so many items; started by ../direct.sh
+ *   <li>{@code levels ENDPOINT ADMIN LEVEL}: an account with a consistency level; started by ../direct.sh
  *   <li>{@code processor ENDPOINT ADMIN}: the change feed processor while partitions split and merge
  * </ul>
  */
@@ -21,6 +24,9 @@ public final class Main {
       case "figures" -> Figures.run(arguments[1], arguments[2], arguments[3]);
       case "splits" -> Splits.run(arguments[1], arguments[2]);
       case "paging" -> Paging.run(arguments[1], arguments[2]);
+      case "endure" ->
+          Endure.run(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]), Integer.parseInt(arguments[5]));
+      case "levels" -> Levels.run(arguments[1], arguments[2], arguments[3]);
       case "processor" -> Processor.run(arguments[1], arguments[2]);
       default -> throw new IllegalArgumentException(arguments[0]);
     };

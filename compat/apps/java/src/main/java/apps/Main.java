@@ -30,13 +30,14 @@ public final class Main {
   private static int passed;
   private static int failed;
 
-  /** Connects in gateway mode; the name of the database is new. */
+  /** Connects with default options, in direct mode, or with apps.gateway in gateway mode; the name of the database is new. */
   @Configuration
   @EnableCosmosRepositories(basePackageClasses = People.class)
   public static class Settings extends AbstractCosmosConfiguration {
     @Bean
     public CosmosClientBuilder client() {
-      return new CosmosClientBuilder().endpoint(System.getProperty("endpoint")).key(KEY).gatewayMode();
+      CosmosClientBuilder builder = new CosmosClientBuilder().endpoint(System.getProperty("endpoint")).key(KEY);
+      return Boolean.getBoolean("apps.gateway") ? builder.gatewayMode() : builder;
     }
 
     @Override
@@ -54,7 +55,7 @@ public final class Main {
     try (var context = new AnnotationConfigApplicationContext(Settings.class)) {
       run(context.getBean(People.class));
     }
-    System.out.printf("Spring Data: %d tests passed, %d failed%n", passed, failed);
+    System.out.printf("Spring Data at %s%s: %d tests passed, %d failed%n", args[0], Boolean.getBoolean("apps.gateway") ? " in gateway mode" : "", passed, failed);
     System.exit(failed == 0 && passed > 0 ? 0 : 1);
   }
 
