@@ -182,6 +182,9 @@ func (t *Type) ParseText(text string) ([]byte, error) {
 // them, and @ for null. Both characters have a backslash before them where they are part of a
 // text.
 func (t *Type) parseParts(text string) ([]byte, error) {
+	if text == "" {
+		return []byte{}, nil
+	}
 	texts := splitParts(text)
 	if len(texts) > len(t.Parts) {
 		what := "tuple"

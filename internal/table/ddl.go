@@ -77,32 +77,7 @@ func (s *Schema) Define(statement cql.Statement, inUse string, env Environment) 
 	case *cql.DropView:
 		return d.dropView(e)
 	}
-	return Change{}, d.unsupported(statement)
-}
-
-// unsupported returns the error of a statement about functions, triggers and roles.
-func (d *definer) unsupported(statement cql.Statement) error {
-	switch e := statement.(type) {
-	case *cql.CreateFunction, *cql.CreateAggregate:
-		return invalid("User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable")
-	case *cql.DropFunction:
-		n := d.qualify(e.Function)
-		if n.Keyspace == "" {
-			return noKeyspace()
-		}
-		if e.Aggregate {
-			return invalid("Aggregate '%s.%s' doesn't exist", n.Keyspace, n.Name)
-		}
-		return invalid("Function '%s.%s' doesn't exist", n.Keyspace, n.Name)
-	case *cql.DropTrigger:
-		n := d.qualify(e.Table)
-		return invalid("Trigger '%s' on '%s.%s' doesn't exist", e.Trigger, n.Keyspace, n.Name)
-	case *cql.CreateTrigger:
-		return invalid("Triggers are not supported")
-	case *cql.RoleStatement:
-		return invalid("%s %s is not supported: the keys of the account decide who may do what", e.Verb, e.Object)
-	}
-	return invalid("The statement defines nothing")
+	return d.withoutFunctions(statement)
 }
 
 // systemKeyspaces are those that no statement changes.

@@ -249,7 +249,9 @@ func (w *write) changes(on targets, m row.Mutation, regular, static changedColum
 		one := m
 		one.Marker, one.Ops = false, static.ops
 		times := 1
-		if w.table.Counter() || slices.ContainsFunc(static.ops, func(op row.Op) bool { return op.Kind == row.OpAppend || op.Kind == row.OpPrepend }) {
+		if w.table.Counter() || slices.ContainsFunc(static.ops, func(op row.Op) bool {
+			return op.Kind == row.OpAppend || op.Kind == row.OpPrepend || op.Kind == row.OpReplace
+		}) {
 			times = max(len(on.rows), 1) // Static columns change for each row that the statement names.
 		}
 		for range times {
@@ -486,6 +488,9 @@ func (e *evaluation) change() error {
 				now = e.items.Micros()
 			}
 			m.Timestamp = now
+		}
+		if e.conditional && (c.partition || c.deletion != nil) {
+			m.Timestamp-- // The rows that a conditional batch writes are kept, as in Apache Cassandra.
 		}
 		switch {
 		case c.partition:
