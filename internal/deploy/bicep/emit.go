@@ -559,7 +559,8 @@ func (e *emitter) module(s *symbol) *object {
 				continue
 			}
 			if l, ok := params.items[i].value.(*forExpr); ok {
-				values.set(name, newObject("copy", []any{e.copyOf(l, "value", "value", v)}))
+				// A map and no copy: an expander need not know of loops in parameters.
+				values.set(name, newObject("value", e.expression(l, v)))
 				continue
 			}
 			values.set(name, newObject("value", e.value(params.items[i].value, v)))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/decandb/decan/internal/deploy"
 	"github.com/decandb/decan/internal/deploy/bicep"
@@ -142,5 +143,77 @@ next:
 	}
 	if got := parsed(t, jsonc.Text(outputs)); !jsonc.Equal(got, parsed(t, string(want.Outputs))) {
 		t.Errorf("outputs\n got %s\nwant %s", jsonc.Text(outputs), want.Outputs)
+	}
+}
+
+// TestModulesInModules: modules three deep, each in a loop over a list, whose
+// outputs come back up, and 200 containers of one loop.
+func TestModulesInModules(t *testing.T) {
+	t.Parallel()
+	fsys := fstest.MapFS{
+		"main.bicep": {Data: []byte(`
+var databases = [{ name: 'a', count: 120 }, { name: 'b', count: 80 }]
+module all 'lib/databases.bicep' = {
+  params: { databases: databases }
+}
+output first string = all.outputs.names[1][79]
+`)},
+		"lib/databases.bicep": {Data: []byte(`
+param databases { name: string, count: int }[]
+module each 'database.bicep' = [for (d, i) in databases: {
+  name: 'database-${i}'
+  params: { name: d.name, containers: [for n in range(0, d.count): 'c${n}'] }
+}]
+output names array = [for (d, i) in databases: each[i].outputs.names]
+`)},
+		"lib/database.bicep": {Data: []byte(`
+import { keyOf } from '../keys.bicep'
+param name string
+param containers string[]
+resource db 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-05-15' = {
+  name: 'acc/${name}'
+  properties: { resource: { id: name } }
+}
+module one '../container.bicep' = [for c in containers: {
+  name: '${name}-${c}'
+  params: { database: db.name, name: c, paths: keyOf(c) }
+}]
+output names array = [for (c, i) in containers: one[i].outputs.id]
+`)},
+		"container.bicep": {Data: []byte(`
+param database string
+param name string
+param paths string[]
+resource c 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-05-15' = {
+  name: '${database}/${name}'
+  properties: { resource: { id: name, partitionKey: { paths: paths, kind: 'MultiHash', version: 2 } } }
+}
+output id string = last(split(c.id, '/'))
+`)},
+		"keys.bicep": {Data: []byte(`
+var root = '/tenant'
+@export()
+func keyOf(name string) string[] => ['/tenant', '/${name}']
+@export()
+var unused = root
+`)},
+	}
+	template, err := bicep.Compile(fsys, "main.bicep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := deploy.Expand(deploy.Request{Template: string(template), Scope: scope})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Resources) != 202 {
+		t.Errorf("%d resources, want 2 databases and 200 containers", len(d.Resources))
+	}
+	last := d.Resources[len(d.Resources)-1]
+	if got := jsonc.Text(last.Body); !strings.Contains(got, `"paths":["/tenant","/c`) {
+		t.Errorf("the last resource is %s", got)
+	}
+	if len(d.Outputs) != 1 || d.Outputs[0].Value != "c79" {
+		t.Errorf("outputs %v, want c79", d.Outputs)
 	}
 }
