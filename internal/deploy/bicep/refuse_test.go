@@ -140,8 +140,11 @@ func TestBounds(t *testing.T) {
 		"expansion":  {map[string]string{"main.bicep": doubled(10)}, map[string]string{"main.bicep": doubled(60)}, "limit"},
 		"text files": {map[string]string{"main.bicep": "var x = loadTextContent('f')", "f": strings.Repeat("x", textLengthMax)}, map[string]string{"main.bicep": "var x = loadTextContent('f')", "f": strings.Repeat("x", textLengthMax+1)}, "BCP184"},
 		"base64":     {map[string]string{"main.bicep": "var x = loadFileAsBase64('f')", "f": strings.Repeat("x", base64SizeMax)}, map[string]string{"main.bicep": "var x = loadFileAsBase64('f')", "f": strings.Repeat("x", base64SizeMax+1)}, "BCP184"},
-		"aliases": {map[string]string{"main.bicep": "var x = loadYamlContent('f')", "f": "a: &a [1]\nb: [*a, *a]"},
-			map[string]string{"main.bicep": "var x = loadYamlContent('f')", "f": "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]"}, "BCP340"},
+		"aliases": {
+			map[string]string{"main.bicep": "var x = loadYamlContent('f')", "f": "a: &a [1]\nb: [*a, *a]"},
+			map[string]string{"main.bicep": "var x = loadYamlContent('f')", "f": "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]"},
+			"BCP340",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
