@@ -89,7 +89,8 @@ func TestTraces(t *testing.T) {
 		},
 		{
 			"a batch", &frame.Batch{Statements: []frame.BatchStatement{{Text: "INSERT INTO ks.t (k, c) VALUES (1, 1)"}}, Parameters: frame.Parameters{Consistency: frame.One}},
-			"'Execute batch of CQL3 queries' | {'consistency_level': 'ONE', 'serial_consistency_level': 'SERIAL'}", []string{"Parsing", "Wrote 1 partition keys", "Updated", "Request charge"},
+			"'Execute batch of CQL3 queries' | {'consistency_level': 'ONE', 'serial_consistency_level': 'SERIAL'}",
+			[]string{"Parsing", "Wrote 1 partition keys", "Updated", "Request charge"},
 		},
 		{
 			"a preparation", &frame.Prepare{Text: "SELECT v FROM ks.t"}, "'Preparing CQL3 query' | {'query': 'SELECT v FROM ks.t'}", []string{"Parsing", "Request charge: 0.00 RU"},
