@@ -26,7 +26,7 @@ export function home() {
 }
 
 function card({ id, containers }) {
-  return el("section", { class: "card" }, el("h2", {}, id),
+  return el("section", { class: "card" }, el("h2", {}, el("a", { href: address("db", id) }, id)),
     containers.length ? el("ul", { class: "cards" }, containers.map((c) => {
       const place = (part) => address(...containerPlace(id, c.id, part));
       return el("li", {}, el("a", { class: "name", href: place(isTable(c) ? "partitions" : "items") }, c.id),

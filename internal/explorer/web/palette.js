@@ -46,6 +46,7 @@ async function entries() {
   if (caller.writes && !caller.scope) all.push({ title: "New Container", run: () => newContainer() });
   for (const [name, title] of accountParts()) all.push({ title, place: address(name) });
   for (const { id } of await allDatabases()) {
+    all.push({ title: id, place: address("db", id) });
     for (const c of await allContainers(id)) {
       for (const [part, title] of parts(isTable(c))) all.push({ title: `${id} / ${c.id} / ${title}`, place: address(...containerPlace(id, c.id, part)) });
     }

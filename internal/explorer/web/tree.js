@@ -6,20 +6,18 @@ import { caller, server } from "./api.js";
 import { allContainers, allDatabases, changed, isTable, model } from "./model.js";
 import { address, containerPlace, place } from "./router.js";
 
-const built = new Set(["items"]);
-
 /** The parts of a container in the tree and in its tabs: [name in the address, title]. */
 export const parts = (table) => [
   ...(table ? [] : [["items", "Items"], ["query", "Query"]]),
   ["partitions", "Partitions"],
   ...(table ? [] : [["feed", "Change feed"], ["procedures", "Stored procedures"], ["triggers", "Triggers"], ["functions", "User-defined functions"]]),
   ["settings", "Settings"],
-].filter(([name]) => built.has(name));
+];
 
 /** The screens of the account: [name in the address, title]. */
 export const accountParts = () => caller.scope ? [] : [
   ...(caller.admin ? [["metrics", "Metrics"], ["copyjobs", "Copy jobs"]] : []), ["account", "Account and keys"],
-].filter(([name]) => built.has(name));
+];
 
 export class Tree {
   constructor() {
@@ -85,7 +83,7 @@ export class Tree {
 
   async containers(database, wanted) {
     const all = (await allContainers(database)).filter((c) => c.id.toLowerCase().includes(wanted));
-    const users = built.has("users") && (caller.kind === "key" || caller.kind === "reader") ? [this.node({ names: ["db", database, "users"], label: "Users and permissions", kind: "users", level: 2 })] : [];
+    const users = caller.kind === "key" || caller.kind === "reader" ? [this.node({ names: ["db", database, "users"], label: "Users and permissions", kind: "users", level: 2 })] : [];
     const nodes = all.map((c) => {
       const names = ["db", database, "coll", c.id], open = this.open.has(address(...names)), table = isTable(c);
       return this.node({ names, label: c.id, kind: table ? "table" : "container", note: c.partitionKey?.paths?.length > 1 ? `${c.partitionKey.paths.length} levels` : table ? "table" : "", level: 2, open,

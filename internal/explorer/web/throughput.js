@@ -1,0 +1,58 @@
+// The throughput of a container or a database: its mode, its value, and how it is divided.
+
+import { button, el, select, show } from "./dom.js";
+import { admin, caller, list, read, request } from "./api.js";
+import { stringify } from "./json.js";
+import { failed, tell, working } from "./dialog.js";
+import { count, moment } from "./format.js";
+import { whyNoAdmin } from "./tree.js";
+
+/** Returns a section about the throughput of dbs/D or dbs/D/colls/C. */
+export function throughputCard(path) {
+  const body = el("div", {}), settings = ["sqlDatabases", path[1], ...(path[3] ? ["containers", path[3]] : []), "throughputSettings", "default"];
+  async function load() {
+    try {
+      const resource = await read(path), offers = await list(["offers"], "Offers");
+      const offer = offers.find((o) => o.offerResourceId === resource._rid);
+      if (!offer) {
+        show(body, el("p", { class: "hint" }, path[3] ? "The container shares the throughput of its database, or has none." : "The database has no throughput of its own: its containers have theirs."));
+        return;
+      }
+      const details = caller.admin ? (await admin("GET", settings)).properties.resource : null;
+      draw(offer, details);
+    } catch (error) {
+      failed(body, error, load);
+    }
+  }
+
+  function draw(offer, details) {
+    const { content } = offer, autoscale = content.offerAutopilotSettings;
+    const mode = select([["autoscale", "Autoscale, up to"], ["manual", "Manual"]], autoscale ? "autoscale" : "manual", () => { rus.disabled = false; });
+    mode.disabled = !caller.admin;
+    mode.title = caller.admin ? "" : whyNoAdmin();
+    const rus = el("input", { type: "number", min: "1", step: "any", value: String(autoscale ? autoscale.maxThroughput : content.offerThroughput), "aria-label": "Request units per second", disabled: !caller.writes });
+    mode.setAttribute("aria-label", "Mode");
+    const save = working(async () => {
+      if (mode.value !== (autoscale ? "autoscale" : "manual")) {
+        await admin("POST", [...settings, mode.value === "autoscale" ? "migrateToAutoscale" : "migrateToManualThroughput"]);
+        tell("The mode is changed; the server has chosen the value. Change it if you want another.");
+      } else {
+        await request("PUT", ["offers", offer.id], { body: stringify({ ...offer, content: { ...content, ...(autoscale ? { offerAutopilotSettings: { ...autoscale, maxThroughput: Number(rus.value) } } : { offerThroughput: Number(rus.value) }) } }), headers: { "if-match": offer._etag } });
+        tell("Throughput saved.");
+      }
+      await load();
+    });
+    const ever = content.offerMinimumThroughputParameters?.maxThroughputEverProvisioned;
+    show(body, el("div", { class: "line" }, mode, rus, el("span", { class: "hint" }, "RU/s"), button("Save", save, { kind: "primary", disabled: !caller.writes, why: "This needs a key that may write." })),
+      el("dl", { class: "facts" }, [
+        details && ["Least", `${count(Number(details.minimumThroughput))} RU/s`],
+        details && ["At once", `up to ${count(Number(details.instantMaximumThroughput))} RU/s, without splits`],
+        details && ["Most", `${count(Number(details.softAllowedMaximumThroughput))} RU/s`],
+        content.offerLastReplaceTimestamp && ["Last changed", moment(content.offerLastReplaceTimestamp)],
+        ever && ["Highest ever", `${count(ever)} RU/s`],
+        details?.offerReplacePending === "true" && ["Change", "in progress: partitions are being split"],
+      ].filter(Boolean).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+  }
+  load();
+  return el("section", { class: "card" }, el("h2", {}, "Throughput"), body);
+}
