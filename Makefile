@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench bench-cassandra calibrate lint compat apps endure crash damage soak hostile differential planner binaryjson judge requirements release
+.PHONY: build test race fuzz bench bench-cassandra calibrate lint compat explorer apps endure crash damage soak hostile differential planner binaryjson judge requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -11,6 +11,7 @@ bench-cassandra: ; MEASURED=1 ./compat/cassandra/cassandra.sh run -- go test -ru
 calibrate: ; go test -run '^$$' -bench 'Costs|Noting' -benchtime 1x -timeout 20m ./internal/partition/scan
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
+explorer: ; ./compat/explorer/run.sh
 apps:     ; ./compat/apps.sh
 endure:   ; ./compat/direct.sh
 soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan

@@ -89,8 +89,8 @@ function enterFrame() {
     el("span", { class: "space" }),
     button("New Container", () => newContainer(), { kind: "primary", disabled: !caller.writes || caller.scope, why: "This needs a read-write key.", title: "New container (Alt+N then C)" }),
     button("⌕", () => palette(), { kind: "plain", "aria-label": "Search and commands", title: "Search and commands (Ctrl+K)" }),
-    button("◐", theme, { kind: "plain", "aria-label": "Light or dark", title: "Light or dark" }),
-    button("?", shortcuts, { kind: "plain", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }),
+    button("◐", theme, { kind: "plain wide", "aria-label": "Light or dark", title: "Light or dark" }),
+    button("?", shortcuts, { kind: "plain wide", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }),
     button("Sign out", () => leave(), { kind: "plain" }));
   show(get("side"), new Tree().root);
   foot();

@@ -16,6 +16,6 @@ export function bytes(n) {
 }
 
 /** Returns a time in seconds since 1970 in the reader's zone. */
-export const moment = (seconds) => new Date(seconds * 1000).toLocaleString("en-GB");
+export const moment = (seconds) => new Date(seconds * 1000).toLocaleString("sv-SE");
 export const clock = (date) => date.toLocaleTimeString("en-GB");
 export const millis = (n) => n < 10 ? `${n.toFixed(1)} ms` : n < 1000 ? `${Math.round(n)} ms` : `${(n / 1000).toFixed(1)} s`;

@@ -51,7 +51,8 @@ export class ItemEditor {
     this.original = format(withoutSystem(text));
     this.editor.value = this.original;
     this.title.textContent = String(value.id);
-    this.about.textContent = [value._ts && `changed ${moment(value._ts)}`, value._etag && `etag ${value._etag}`, bytes(new TextEncoder().encode(text).length), charge !== undefined && `read for ${units(charge)}`].filter(Boolean).join(" · ");
+    this.about.textContent = [value._ts && `changed ${moment(value._ts)}`, bytes(new TextEncoder().encode(text).length), charge !== undefined && `read for ${units(charge)}`].filter(Boolean).join(" · ");
+    this.about.title = value._etag ? `etag ${value._etag}` : "";
     this.wrong.textContent = "";
     this.appear();
   }

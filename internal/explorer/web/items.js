@@ -20,19 +20,19 @@ export function items(context) {
   const where = el("input", { class: "mono", "aria-label": "Filter", placeholder: "WHERE condition, such as c.total > 10", autocomplete: "off", spellcheck: "false", list: "filters-" + container });
   const history = el("datalist", { id: where.getAttribute("list") });
   const filters = [];
-  const size = select([["25", "25"], ["100", "100"], ["1000", "1,000"]], "100", null, { "aria-label": "Items of a page" });
+  const size = select([["25", "25 a page"], ["100", "100 a page"], ["1000", "1,000 a page"]], "100", null, { "aria-label": "Items of a page" });
   const note = el("span", { class: "result", role: "status" });
   const more = button("Load more", () => load(true).catch(fail));
 
   const grid = new Grid({
     label: `Items of ${container}`, selectable: caller.writes, empty: "No items.", selected: () => actions(),
     columns: [
-      { title: "id", width: "minmax(120px, 1.4fr)", value: (r) => r.value.id },
+      { title: "id", width: "minmax(88px, 1.2fr)", value: (r) => r.value.id },
       ...paths.filter((path) => path !== "/id").map((path) => ({
-        title: levelName(path), hint: path, width: "minmax(90px, 1fr)", value: (r) => keyOf(r.value, [path])[0],
+        title: levelName(path), hint: path, width: "minmax(76px, 1fr)", value: (r) => keyOf(r.value, [path])[0],
         cell: (r) => { const v = keyOf(r.value, [path])[0]; return typeof v === "symbol" ? { text: component(v), kind: "faint" } : text(v); },
       })),
-      { title: "changed", hint: "_ts, the time of the latest change", width: "150px", value: (r) => r.value._ts, cell: (r) => moment(r.value._ts) },
+      { title: "changed", hint: "_ts, the time of the latest change", width: "152px", value: (r) => r.value._ts, cell: (r) => moment(r.value._ts) },
     ],
     open: (row) => show_(row),
   });
@@ -73,7 +73,7 @@ export function items(context) {
         save(form, chosen);
         bar.querySelector("select").value = "";
       }, { "aria-label": grid.chosen.size ? "Export the selected items" : "Export the loaded items" }),
-      el("span", { class: "space" }), el("label", { class: "inline" }, "page of ", size));
+      el("span", { class: "space" }), size);
   }
 
   const panes = el("div", { class: "panes" }, tree.root,

@@ -30,8 +30,8 @@ export function scaleOf(bounds) {
   return (epk) => !epk ? 0 : epk === "FF" ? 1 : Math.min(1, parseInt(epk.slice(0, 8).padEnd(8, "0"), 16) / whole);
 }
 
-/** The colour of the nth partition. */
-export const hue = (n) => `hsl(${(n * 137.5 + 195) % 360} 52% 52%)`;
+/** The colour of a partition, which it keeps as others split. */
+export const hue = (id) => `hsl(${(Number(id) * 137.5 + 195) % 360} 52% 52%)`;
 
 const size = 220, middle = size / 2, radius = 84, thickness = 30;
 
@@ -52,12 +52,12 @@ function arc(from, to, inner, outer) {
 export function ring(partitions, { visited, level, marks = [], choose, caption = "", note = "", label, chosen }) {
   const inner = radius - thickness / 2, outer = radius + thickness / 2;
   return svg("svg", { class: "ring", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": label },
-    partitions.map((p, i) => {
+    partitions.map((p) => {
       const gap = partitions.length > 1 ? Math.min(0.0025, (p.to - p.from) / 5) : 0, from = p.from + gap, to = Math.max(from + 0.001, p.to - gap);
       const on = !visited || visited.includes(p.id), fill = level?.(p);
       return svg("g", { class: `segment ${on ? "on" : "off"} ${chosen === p.id ? "chosen" : ""}`, on: choose ? { click: () => choose(p) } : {} },
-        svg("path", { class: "back", d: arc(from, to, inner, outer), style: { "--hue": hue(i) } }, svg("title", {}, `partition ${p.id}`)),
-        fill > 0 && svg("path", { class: "fill", d: arc(from, to, inner, inner + (outer - inner) * Math.min(1, fill)), style: { "--hue": hue(i) } }),
+        svg("path", { class: "back", d: arc(from, to, inner, outer), style: { "--hue": hue(p.id) } }, svg("title", {}, `partition ${p.id}`)),
+        fill > 0 && svg("path", { class: "fill", d: arc(from, to, inner, inner + (outer - inner) * Math.min(1, fill)), style: { "--hue": hue(p.id) } }),
         to - from > 0.03 && svg("text", { x: point((from + to) / 2, radius).split(" ")[0], y: point((from + to) / 2, radius).split(" ")[1] }, p.id));
     }),
     marks.map((m) => {
@@ -70,8 +70,8 @@ export function ring(partitions, { visited, level, marks = [], choose, caption =
 /** Draws partitions as a bar from the first hashed key to the last. */
 export function bar(partitions, { marks = [], level, choose, chosen, label }) {
   return el("div", { class: "keybar", role: "img", "aria-label": label },
-    partitions.map((p, i) => {
-      const part = el("div", { class: `part ${chosen === p.id ? "chosen" : ""}`, title: `partition ${p.id}: [${p.min || '""'}, ${p.max})`, style: { left: `${p.from * 100}%`, width: `${(p.to - p.from) * 100}%`, "--hue": hue(i), "--fill": level ? Math.min(1, level(p)) : 0 }, on: choose ? { click: () => choose(p) } : {} },
+    partitions.map((p) => {
+      const part = el("div", { class: `part ${chosen === p.id ? "chosen" : ""}`, title: `partition ${p.id}: [${p.min || '""'}, ${p.max})`, style: { left: `${p.from * 100}%`, width: `${(p.to - p.from) * 100}%`, "--hue": hue(p.id), "--fill": level ? Math.min(1, level(p)) : 0 }, on: choose ? { click: () => choose(p) } : {} },
         el("span", {}, p.id));
       return part;
     }),

@@ -1,11 +1,12 @@
 // The tree of key levels: the values of each level with their items and sizes. Counting
 // is charged, so it happens on demand, one level at a time.
 
-import { button, el, show } from "./dom.js";
+import { button, el, show, unique } from "./dom.js";
 import { absent, pathNames, queryPage } from "./api.js";
 import { component, levelName } from "./keyfields.js";
 import { bytes, count, units } from "./format.js";
 import { fail, working } from "./dialog.js";
+import { none } from "./tree.js";
 
 const shownMax = 500; // values of a level
 
@@ -25,8 +26,8 @@ export class KeyTree {
   async load() {
     this.spent = 0;
     const nodes = await this.children([]);
-    show(this.list, nodes.length ? nodes : el("li", { class: "none", role: "treeitem", tabindex: "0" }, "The container is empty."));
-    if (this.list.firstChild) this.list.firstChild.tabIndex = 0;
+    show(this.list, nodes.length ? nodes : none(1, "The container is empty."));
+    this.items()[0].tabIndex = 0;
     this.start.textContent = "Count again";
   }
 
@@ -46,7 +47,7 @@ export class KeyTree {
     rows.sort((a, b) => b.n - a.n);
     const most = rows[0]?.n ?? 1;
     const nodes = rows.slice(0, shownMax).map((row) => this.node([...prefix, "k" in row ? row.k : absent], row, most));
-    if (rows.length > shownMax) nodes.push(el("li", { class: "none", role: "treeitem", tabindex: "-1", "aria-level": level + 1 }, `and ${count(rows.length - shownMax)} more, with fewer items`));
+    if (rows.length > shownMax) nodes.push(none(level + 1, `and ${count(rows.length - shownMax)} more, with fewer items`));
     return nodes;
   }
 
@@ -54,13 +55,13 @@ export class KeyTree {
     const level = key.length, last = level === this.context.paths.length, name = component(key.at(-1));
     const share = el("span", { class: `share level${level}`, "aria-hidden": "true" });
     share.style.setProperty("--share", n / most);
-    const node = el("li", {
-      role: "treeitem", tabindex: "-1", "aria-level": level, "aria-expanded": last ? null : "false", "aria-label": `${levelName(this.context.paths[level - 1])} ${name}, ${count(n)} items, ${bytes(b ?? 0)}`,
-      on: { click: (event) => { event.stopPropagation(); if (event.target.closest(".twist") && !last) this.toggle(node).catch(fail); else this.pick(node); } },
-    }, el("div", { class: "treerow" }, el("span", { class: "twist", "aria-hidden": "true" }, last ? "" : "▸"), el("span", { class: `label ${key.at(-1) === absent ? "faint" : ""}`, title: name }, name),
-      el("span", { class: "counts" }, count(n), " · ", bytes(b ?? 0)), share));
+    const node = el("div", {
+      class: "treerow", role: "treeitem", tabindex: "-1", "aria-level": level, "aria-expanded": last ? null : "false", title: `${levelName(this.context.paths[level - 1])} ${name}`,
+      on: { click: (event) => { if (event.target.closest(".twist") && !last) this.toggle(node).catch(fail); else this.pick(node); } },
+    }, el("span", { class: "twist", "aria-hidden": "true" }, last ? "" : "▸"), el("span", { class: `label ${key.at(-1) === absent ? "faint" : ""}` }, name),
+    el("span", { class: "counts" }, count(n), el("span", { class: "hidden" }, " items"), " · ", bytes(b ?? 0)), share);
     node.components = key;
-    return node;
+    return el("li", { role: "none" }, node);
   }
 
   pick(node) {
@@ -73,12 +74,13 @@ export class KeyTree {
   }
 
   async toggle(node, open = node.getAttribute("aria-expanded") === "false") {
-    node.querySelector(":scope > ul")?.remove();
+    node.parentElement.querySelector(":scope > ul")?.remove();
     node.setAttribute("aria-expanded", String(open));
     node.querySelector(".twist").textContent = open ? "▾" : "▸";
     if (!open) return;
-    const below = el("ul", { role: "group" }, el("li", { class: "none", role: "treeitem", tabindex: "-1" }, "Counting…"));
-    node.append(below);
+    const below = el("ul", { role: "group", id: unique("group") }, none(node.components.length + 1, "Counting…"));
+    node.after(below);
+    node.setAttribute("aria-owns", below.id);
     try {
       show(below, await this.children(node.components));
     } catch (error) {
@@ -106,7 +108,7 @@ export class KeyTree {
       case "Home": focus(items[0]); break;
       case "End": focus(items.at(-1)); break;
       case "ArrowRight": if (expanded === "false") this.toggle(node).catch(fail); else if (expanded) focus(items[at + 1]); break;
-      case "ArrowLeft": if (expanded === "true") this.toggle(node, false).catch(fail); else focus(node.parentElement.closest("[role=treeitem]")); break;
+      case "ArrowLeft": if (expanded === "true") this.toggle(node, false).catch(fail); else focus(node.closest("[role=group]")?.previousElementSibling); break;
       case "Enter": case " ": if (node.components) this.pick(node); break;
       default: return;
     }

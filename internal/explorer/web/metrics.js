@@ -64,11 +64,11 @@ export function metrics() {
       plot("Request units", series(["charge", "RU"]), { format: perSecond }),
       plot("Throttled", series(["throttled", "requests"]), { format: perSecond }),
       plot("Duration", series(["p50", "half of the requests below"], ["p99", "99 % below"]), { format: millis }),
-      plot("Partitions asked for a page of a query", series(["fanout", "mean"]), { format: whole }),
+      plot("Partitions per page of a query", series(["fanout", "mean"]), { format: whole }),
       plot("Queries", series(["running", "running"], ["waiting", "waiting"]), { format: whole }),
       plot("Items", series(["documents", "items"]), { format: whole }),
-      plot("Size of items", series(["documentBytes", "bytes"]), { format: bytes }),
-      plot("Memory", series(["memory", "process"], ["requestMemory", "requests"]), { format: bytes }),
+      plot("Size of items", series(["documentBytes", "bytes"]), { format: bytes, base: 2 }),
+      plot("Memory", series(["memory", "process"], ["requestMemory", "requests"]), { format: bytes, base: 2 }),
       plot("Connections", series(["connections", "open"]), { format: whole }),
       plot("Partitions changed", series(["splits", "splits"], ["merges", "merges"]), { format: whole }));
     note.textContent = samples.length ? "The last five minutes, from the first visit of this screen." : "The first figures come in two seconds.";

@@ -33,7 +33,12 @@ const sorted = (all) => all.sort((a, b) => a.id.localeCompare(b.id));
 
 /** Returns a container; throws if it does not exist. */
 export async function container(database, id) {
-  const found = (await allContainers(database)).find((c) => c.id === id);
+  const find = async () => (await allContainers(database)).find((c) => c.id === id);
+  let found = await find();
+  if (!found) { // Another client may have created it since.
+    changed(database);
+    found = await find();
+  }
   if (!found) throw new Error(`The container ${database}/${id} does not exist.`);
   return found;
 }

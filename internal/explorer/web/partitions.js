@@ -3,7 +3,7 @@
 import { button, el, select, show } from "./dom.js";
 import { admin, caller, queryPage, read } from "./api.js";
 import { KeyFields, component, levelName } from "./keyfields.js";
-import { bar, partitionsOf, placed, ring, scaleOf } from "./keyspace.js";
+import { bar, hue, partitionsOf, placed, ring, scaleOf } from "./keyspace.js";
 import { heat } from "./plot.js";
 import { confirm, dialog, fail, tell, working } from "./dialog.js";
 import { isTable } from "./model.js";
@@ -101,7 +101,7 @@ export function partitions(context) {
   function row(p, i) {
     const full = limits ? p.documentBytes / limits.partitionBytes : 0, next = all[i + 1];
     const range = el("td", { class: "mono range", title: `[${p.min || '""'}, ${p.max})` }, `${short(p.min) || '""'} – ${short(p.max)}`);
-    const first = el("td", {}, el("button", { type: "button", class: "partitionname", style: { "--hue": `hsl(${(i * 137.5 + 195) % 360} 52% 52%)` }, "aria-pressed": String(chosen === p.id), on: { click: () => { chosen = chosen === p.id ? null : p.id; draw(); } } }, p.id), p.change && el("span", { class: "badge busy" }, p.change));
+    const first = el("td", {}, el("button", { type: "button", class: "partitionname", style: { "--hue": hue(p.id) }, "aria-pressed": String(chosen === p.id), on: { click: () => { chosen = chosen === p.id ? null : p.id; draw(); } } }, p.id), p.change && el("span", { class: "badge busy" }, p.change));
     const size = el("td", {}, p.documentBytes === undefined ? "" : limits ? meter(full, `${bytes(p.documentBytes)} of ${bytes(limits.partitionBytes)}`) : bytes(p.documentBytes));
     if (!caller.admin) return el("tr", { "data-id": p.id }, first, range, el("td", { class: "numeric" }, p.documents === undefined ? "" : count(p.documents)), size);
     const load = p.share ? p.consumedRUs / p.share : 0;

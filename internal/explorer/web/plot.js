@@ -7,9 +7,9 @@ const width = 320, height = 84;
 /**
  * Draws series over time: [{name, points: [{t, v}]}], t in milliseconds. format words a value.
  */
-export function plot(title, series, { format = String, span = 300_000, now = Date.now() } = {}) {
+export function plot(title, series, { format = String, span = 300_000, now = Date.now(), base = 10 } = {}) {
   const all = series.flatMap((s) => s.points.map((p) => p.v));
-  const top = nice(Math.max(...all, 0)), x = (t) => width - (now - t) / span * width, y = (v) => height - 4 - (top ? v / top : 0) * (height - 12);
+  const top = nice(Math.max(...all, 0), base), x = (t) => width - (now - t) / span * width, y = (v) => height - 4 - (top ? v / top : 0) * (height - 12);
   const latest = (s) => s.points.at(-1)?.v;
   return el("figure", { class: "plot" },
     el("figcaption", {}, el("strong", {}, title), el("span", { class: "faint" }, `up to ${format(top)}`)),
@@ -19,8 +19,10 @@ export function plot(title, series, { format = String, span = 300_000, now = Dat
     el("ul", { class: "legend" }, series.map((s, i) => el("li", {}, el("span", { class: `swatch line${i % 6}`, "aria-hidden": "true" }), s.name, " ", el("span", { class: "numeric" }, latest(s) === undefined ? "" : format(latest(s)))))));
 }
 
-function nice(v) {
+/** Returns the end of an axis: a round number of units, which are powers of base. */
+function nice(v, base) {
   if (v <= 0) return 1;
+  if (base === 2) return 2 ** Math.ceil(Math.log2(v));
   const unit = 10 ** Math.floor(Math.log10(v));
   return [1, 2, 5, 10].find((n) => n * unit >= v) * unit;
 }

@@ -77,7 +77,7 @@ export class Tree {
       const names = ["db", id], open = this.open.has(address(...names)) || Boolean(wanted && hits.length);
       nodes.push(this.node({ names, label: id, kind: "database", level: 1, open, below: open && (() => this.containers(id, wanted && !id.toLowerCase().includes(wanted) ? wanted : "")) }));
     }
-    if (!nodes.length) return [el("li", { class: "none", role: "treeitem", tabindex: "-1" }, wanted ? "No database or container has this name." : "There is no database yet.")];
+    if (!nodes.length) return [none(1, wanted ? "No database or container has this name." : "There is no database yet.")];
     return Promise.all(nodes);
   }
 
@@ -89,12 +89,12 @@ export class Tree {
       return this.node({ names, label: c.id, kind: table ? "table" : "container", note: c.partitionKey?.paths?.length > 1 ? `${c.partitionKey.paths.length} levels` : table ? "table" : "", level: 2, open,
         below: open && (() => parts(table).map(([part, title]) => this.node({ names: containerPlace(database, c.id, part), label: title, kind: part, level: 3 }))) });
     });
-    if (!nodes.length) nodes.push(el("li", { class: "none", role: "treeitem", tabindex: "-1", "aria-level": "2" }, "No container yet."));
+    if (!nodes.length) nodes.push(none(2, "No container yet."));
     return Promise.all([...nodes, ...users]);
   }
 
   async node({ names, label, kind, note, level, open, below }) {
-    const id = address(...names), expandable = open !== undefined, text = unique("node");
+    const id = address(...names), expandable = open !== undefined, group = unique("group");
     const here = location.hash === id || (kind === "container" || kind === "table") && !open && location.hash.startsWith(id + "/");
     let children;
     try {
@@ -102,17 +102,17 @@ export class Tree {
     } catch (error) {
       children = [this.trouble(error, level + 1)];
     }
-    return el("li", {
-      role: "treeitem", tabindex: "-1", "data-id": id, "data-label": label.toLowerCase(), "aria-level": level, "aria-labelledby": text,
-      "aria-expanded": expandable ? String(open) : null, "aria-current": here ? "page" : null,
-      on: { click: (event) => { event.stopPropagation(); this.choose(id, expandable && event.target.closest(".twist") !== null); } },
-    }, el("div", { class: "treerow" }, el("span", { class: "twist", "aria-hidden": "true" }, expandable ? (open ? "▾" : "▸") : ""), el("span", { class: `icon is-${kind}`, "aria-hidden": "true" }),
-      el("span", { id: text, class: "label" }, label), note && el("span", { class: "badge" }, note)),
-    children && el("ul", { role: "group" }, children));
+    return el("li", { role: "none" }, el("div", {
+      class: "treerow", role: "treeitem", tabindex: "-1", "data-id": id, "data-label": label.toLowerCase(), "aria-level": level,
+      "aria-expanded": expandable ? String(open) : null, "aria-current": here ? "page" : null, "aria-owns": children ? group : null,
+      on: { click: (event) => this.choose(id, expandable && event.target.closest(".twist") !== null) },
+    }, el("span", { class: "twist", "aria-hidden": "true" }, expandable ? (open ? "▾" : "▸") : ""), el("span", { class: `icon is-${kind}`, "aria-hidden": "true" }),
+    el("span", { class: "label" }, label), note && el("span", { class: "badge" }, note)),
+    children && el("ul", { role: "group", id: group }, children));
   }
 
   trouble(error, level) {
-    return el("li", { class: "none bad", role: "treeitem", tabindex: "-1", "aria-level": level }, error.message);
+    return none(level, error.message, "bad");
   }
 
   /** Opens or closes a node, and goes to its screen unless only the twist was meant. */
@@ -148,18 +148,23 @@ export class Tree {
     if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
     const id = node.dataset.id, expanded = node.getAttribute("aria-expanded");
     const focus = (other) => other?.focus();
+    if (event.key.length > 1) this.typed = "";
     switch (event.key) {
       case "ArrowDown": focus(items[at + 1]); break;
       case "ArrowUp": focus(items[at - 1]); break;
       case "Home": focus(items[0]); break;
       case "End": focus(items.at(-1)); break;
       case "ArrowRight": if (expanded === "false") this.toggle(id, true); else if (expanded) focus(items[at + 1]); break;
-      case "ArrowLeft": if (expanded === "true") this.toggle(id, false); else focus(node.parentElement.closest("[role=treeitem]")); break;
+      case "ArrowLeft": if (expanded === "true") this.toggle(id, false); else focus(node.closest("[role=group]")?.previousElementSibling); break;
       case "Enter": case " ": if (id) this.choose(id, false); break;
       default: {
         if (event.key.length !== 1) return;
-        const ordered = [...items.slice(at + 1), ...items.slice(0, at + 1)];
-        focus(ordered.find((n) => n.dataset.label?.startsWith(event.key.toLowerCase())));
+        // Letters that follow each other quickly are the beginning of one name.
+        clearTimeout(this.typing);
+        this.typing = setTimeout(() => { this.typed = ""; }, 700);
+        this.typed = (this.typed ?? "") + event.key.toLowerCase();
+        const from = this.typed.length > 1 ? at : at + 1, ordered = [...items.slice(from), ...items.slice(0, from)];
+        focus(ordered.find((n) => n.dataset.label?.startsWith(this.typed)));
       }
     }
     event.preventDefault();
@@ -169,3 +174,6 @@ export class Tree {
 /** Whether the page has an administration, for what is greyed out without it. */
 export const whyNoAdmin = () => caller.kind === "reader" || caller.kind === "token" ? "This needs the account key: it may change things."
   : !server.admin ? "The administration of this server is not reachable from here." : "This needs the account key.";
+
+/** Returns a node of a tree that only tells something. */
+export const none = (level, text, kind = "") => el("li", { role: "none" }, el("div", { class: `none ${kind}`, role: "treeitem", tabindex: "-1", "aria-level": level }, text));

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The Data Explorer in a real browser: every screen is driven in Debian's Chromium, hostile
+# pages included. It takes about a minute. EXPLORER_PICTURES=DIR writes a picture of each
+# screen into DIR.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || true)}
+if [ -z "$browser" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	apt-get install -y --no-install-recommends chromium fonts-dejavu-core >/dev/null
+	browser=$(command -v chromium)
+fi
+[ -n "$browser" ] || { echo "no Chromium: install the package chromium, or set CHROMIUM"; exit 1; }
+
+work=$(mktemp -d)
+server=
+clean() {
+	[ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; } || true
+	rm -rf "$work"
+}
+trap clean EXIT
+
+[ -d node_modules/playwright-core ] || npm ci --ignore-scripts --no-audit --no-fund --silent
+(cd ../.. && go build -o "$work/decan" ./cmd/decan)
+"$work/decan" serve --in-memory --limits laptop --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --cql-listen 127.0.0.1:0 --direct=false >"$work/banner" 2>"$work/log" &
+server=$!
+for _ in $(seq 300); do
+	grep -q '^  admin' "$work/banner" && break
+	kill -0 "$server" || { cat "$work/log"; exit 1; }
+	sleep 0.1
+done
+address() { sed -n "s#^  $1 *\(http://[^ ]*\)/.*#\1#p" "$work/banner"; }
+
+export CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN
+DECAN_ENDPOINT=$(address endpoint) DECAN_ADMIN=$(address admin)
+node --test --test-concurrency=1 --test-timeout=300000 "$@" ./*.test.mjs
