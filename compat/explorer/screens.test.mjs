@@ -34,7 +34,7 @@ test("signing in", async () => {
   quiet();
 });
 
-test("a new container with a hierarchical key, in the documented steps (S66, S79)", async () => {
+test("a new container with a hierarchical key, in the documented steps (S65, S66, S79)", async () => {
   const page = await enter();
   await page.getByRole("button", { name: "New Container" }).first().click();
   await page.getByLabel("Create new").check();
@@ -145,6 +145,23 @@ async function eventually(check, millis = 20_000) {
     }
   }
 }
+
+test("any path may be the first level, nested ones included (S67)", async () => {
+  await call("POST", "/dbs", { id: "shop" });
+  const made = await call("POST", "/dbs/shop/colls", { id: "nested", partitionKey: { paths: ["/address/zip", "/UserId"], kind: "MultiHash", version: 2 } });
+  assert.equal(made.status, 201);
+  const page = await enter("#/db/shop/coll/nested/items");
+  await page.getByRole("textbox", { name: "address.zip" }).fill("69001");
+  await page.getByRole("button", { name: "New Item" }).click();
+  const editor = page.locator(lastItem);
+  assert.match(await editor.inputValue(), /"address": \{\s+"zip": "69001"\s+\}/);
+  await editor.fill('{"id": "1", "address": {"zip": "69001"}, "UserId": "Alice"}');
+  await page.keyboard.press("Control+s");
+  await page.getByText("Item 1 saved.").waitFor();
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.locator(".grid .body .row", { hasText: "69001" }).waitFor();
+  quiet();
+});
 
 const queryEditor = '[aria-label="Query. Tab indents; press Escape and then Tab to leave."]';
 

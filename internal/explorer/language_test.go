@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,5 +35,18 @@ func TestFunctions(t *testing.T) {
 	}
 	if _, err := query.Compile("SELECT VALUE NONE(c.a) FROM c", nil, nil, query.Options{}); err == nil || !strings.Contains(err.Error(), "not a recognized built-in") {
 		t.Errorf("a function that does not exist: %v", err)
+	}
+}
+
+// TestManualBeginsHere: the manual begins with the explorer, before any SDK (S68).
+func TestManualBeginsHere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, sdk := strings.Index(string(text), "Add hierarchical partition key"), strings.Index(string(text), "```go")
+	if page < 0 || sdk < page {
+		t.Errorf("the explorer is at %d of README.md, the first SDK at %d", page, sdk)
 	}
 }

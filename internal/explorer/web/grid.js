@@ -25,6 +25,8 @@ export class Grid {
   setColumns(columns) {
     this.columns = columns;
     this.root.style.setProperty("--columns", (this.selectable ? "36px " : "") + columns.map((c) => c.width ?? "minmax(110px, 1fr)").join(" "));
+    // All rows are as wide as the narrowest columns need, so that head and rows agree.
+    this.root.style.setProperty("--least", `${(this.selectable ? 36 : 0) + columns.reduce((n, c) => n + Number(/\d+/.exec(c.width ?? "110")[0]), 0)}px`);
     this.root.setAttribute("aria-colcount", columns.length + Number(this.selectable));
     this.sorted = null;
     this.order = null;

@@ -72,12 +72,11 @@ export function items(context) {
         const chosen = grid.chosen.size ? rows.filter((r) => grid.chosen.has(r)) : rows;
         save(form, chosen);
         bar.querySelector("select").value = "";
-      }, { "aria-label": grid.chosen.size ? "Export the selected items" : "Export the loaded items" }),
-      el("span", { class: "space" }), size);
+      }, { "aria-label": grid.chosen.size ? "Export the selected items" : "Export the loaded items" }));
   }
 
   const panes = el("div", { class: "panes" }, tree.root,
-    el("section", { class: "pane list", "aria-label": "Items" }, bar, grid.root, el("div", { class: "listfoot" }, note, more)),
+    el("section", { class: "pane list", "aria-label": "Items" }, bar, grid.root, el("div", { class: "listfoot" }, note, size, more)),
     editor.root);
 
   const form = el("form", { class: "query-line", on: { submit: (event) => { event.preventDefault(); apply().catch(fail); } } },
