@@ -1,5 +1,5 @@
 // The server's metrics over the last minutes. Sampling begins with the first visit of the
-// screen, and goes on until the page is closed.
+// screen, and continues until the page is closed.
 
 import { el, show } from "./dom.js";
 import { admin, caller } from "./api.js";
