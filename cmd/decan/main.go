@@ -61,7 +61,7 @@ type cli struct {
 
 	Copy   copycmd.Command    `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`
 	Import transfercmd.Import `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`
-	Export transfercmd.Export `cmd:"" help:"Write the documents of a container, or the rows of a query, as JSON lines, a JSON array or CSV."`
+	Export exportCommand      `cmd:"" help:"Write the documents of a container, the rows of a query, or the template of a database."`
 
 	Cert       certCommand         `cmd:"" help:"Write the certificate that clients must trust for https, and explain how."`
 	Token      tokenCommand        `cmd:"" help:"Create the keys of an issuer of bearer tokens on this machine, and sign tokens."`
@@ -140,6 +140,13 @@ func translate(args []string) []string {
 		out = append(out, arg)
 	}
 	return out
+}
+
+// exportCommand is decan export. A database with the name template is exported with
+// decan export documents.
+type exportCommand struct {
+	Documents transfercmd.Export `cmd:"" default:"withargs" help:"Write the documents of a container, or the rows of a query, as JSON lines, a JSON array or CSV (the default)."`
+	Template  deploycmd.Export   `cmd:"" help:"Write a Resource Manager template of a database or keyspace, which decan deploy takes."`
 }
 
 type versionCommand struct{}

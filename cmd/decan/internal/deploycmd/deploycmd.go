@@ -50,7 +50,7 @@ type placeFlags struct {
 // targetFlags say where the server is.
 type targetFlags struct {
 	Admin string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for roles and listKeys (${default})."`
-	CQL   string `name:"cql" default:"127.0.0.1:10350" env:"DECAN_CQL" placeholder:"HOST:PORT" help:"The Cassandra API of the server, for keyspaces and tables (${default})."`
+	CQL   string `name:"cql" default:"127.0.0.1:9042" env:"-" placeholder:"HOST:PORT" help:"The Cassandra API of the server, for keyspaces and tables (${default})."`
 
 	remote.Account
 }
