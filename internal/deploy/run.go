@@ -22,7 +22,7 @@ type Target interface {
 	List(ctx context.Context, operation string) (any, error)
 }
 
-// Fatal is an error after which the deployment cannot go on, such as that of a server
+// Fatal is an error after which the deployment cannot continue, such as that of a server
 // that does not answer or of a key that is refused.
 type Fatal struct{ Err error }
 

@@ -67,7 +67,7 @@ func (c *cleaner) shape(of, member string) string {
 	return base
 }
 
-// hoist takes options that stand in the member resource, as some templates have them.
+// hoist takes options that are in the member resource, as some templates have them.
 func (c *cleaner) hoist(raw, clean *jsonc.Object) *jsonc.Object {
 	if _, has := clean.Get("options"); has {
 		return clean

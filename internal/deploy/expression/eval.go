@@ -190,7 +190,7 @@ func (env *Env) follow(value any, path []Access) (any, error) {
 			key = index
 		}
 		if isUnknown(value) || isUnknown(key) {
-			value = behind(value, access, key)
+			value = accessed(value, access, key)
 			continue
 		}
 		next, err := member(value, key)
@@ -210,8 +210,8 @@ func isUnknown(v any) bool {
 	return is
 }
 
-// behind returns an access to an unknown value, or by an unknown key.
-func behind(value any, access Access, key any) any {
+// accessed returns an access to an unknown value, or by an unknown key.
+func accessed(value any, access Access, key any) any {
 	call, is := expr(value).(*Call)
 	if !is { // A known value: tryGet has the same meaning for what exists.
 		return &Unknown{&Call{Name: "tryGet", Args: []Expr{expr(value), expr(key)}}}

@@ -345,7 +345,7 @@ type picture struct {
 	parts     []part
 	before    int // Digit places before the point.
 	least     int // How many of them are written in any case.
-	places    int // Digit places behind the point.
+	places    int // Digit places after the point.
 	required  int // How many of them are written in any case.
 	grouped   bool
 	scale     int // How often to divide by 1,000.
@@ -424,7 +424,7 @@ func (p picture) render(digits string, negative bool) string {
 	if negative {
 		b.WriteByte('-')
 	}
-	at, behind := 0, 0
+	at, below := 0, 0
 	writeDigit := func(i int) {
 		b.WriteByte(whole[i])
 		if left := len(whole) - i - 1; p.grouped && left > 0 && left%3 == 0 {
@@ -447,9 +447,9 @@ func (p picture) render(digits string, negative bool) string {
 				writeDigit(at)
 			}
 		case part.digit:
-			if behind < len(fraction) {
-				b.WriteByte(fraction[behind])
-				behind++
+			if below < len(fraction) {
+				b.WriteByte(fraction[below])
+				below++
 			}
 		default:
 			b.WriteString(part.literal)

@@ -47,7 +47,7 @@ type Call struct {
 	Path      []Access
 }
 
-// Access is a .member or an [index] behind a call.
+// Access is a .member or an [index] after a call.
 type Access struct {
 	Name  string // Of a member, if Index is nil.
 	Index Expr

@@ -29,7 +29,7 @@ func resourceFunctions() []*function {
 			if c.env.Runtime == nil {
 				return c.later(), nil
 			}
-			return jsonc.NewObject("objectId", nobody, "tenantId", c.env.Scope.TenantID, "userPrincipalName", ""), nil
+			return jsonc.NewObject("objectId", noPerson, "tenantId", c.env.Scope.TenantID, "userPrincipalName", ""), nil
 		}},
 		{name: "environment", eval: environment},
 		{name: "providers", min: 1, max: 2, eval: func(c *called) (any, error) { return c.notHere() }},
@@ -46,8 +46,8 @@ func resourceFunctions() []*function {
 	}
 }
 
-// nobody is the id of the account's own key, which belongs to no person.
-const nobody = "00000000-0000-0000-0000-000000000000"
+// noPerson is the id of the account's own key, which belongs to no person.
+const noPerson = "00000000-0000-0000-0000-000000000000"
 
 // notHere is the answer for functions that only the service can evaluate.
 func (c *called) notHere() (any, error) {
@@ -113,7 +113,7 @@ func (c *called) typed(args []string, leading int) (before []string, kind string
 	return args[:at], kind, names, nil
 }
 
-// joinID returns the path of a resource behind its scope.
+// joinID returns the path of a resource below its scope.
 func joinID(kind string, names []string) string {
 	provider, types, _ := strings.Cut(kind, "/")
 	var b strings.Builder

@@ -445,7 +445,7 @@ func (p *parser) escape(out *strings.Builder) error {
 		p.at += 2
 		return nil
 	}
-	if c == '\n' { // A line that goes on.
+	if c == '\n' { // A line that continues.
 		p.at += 2
 		p.newline()
 		return nil
