@@ -114,7 +114,6 @@ type compiler struct {
 	modules     map[string]*object // compiled templates by path
 	loading     []string           // paths of the files being compiled, outermost first
 	read        int                // files read
-	size        int                // bytes of compiled modules, each use counted
 }
 
 // root loads the file that the caller names.

@@ -73,7 +73,6 @@ type symbol struct {
 	typ       *typ // of locals, and memo of others
 	resolving bool // while typ is computed
 	runtime   state
-	cycle     state
 	used      []*symbol // names that its declaration uses, as found by the checker
 }
 

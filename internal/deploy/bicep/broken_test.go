@@ -35,7 +35,7 @@ func goodSources(t testing.TB) (map[string]string, fstest.MapFS) {
 }
 
 // compileBroken compiles a source that may be broken, and fails the test when
-// an error has no place or a template is no JSON.
+// an error has no place or a template is not JSON.
 func compileBroken(t testing.TB, files fstest.MapFS, path, source string) error {
 	t.Helper()
 	files[path] = &fstest.MapFile{Data: []byte(source)}

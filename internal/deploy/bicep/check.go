@@ -410,7 +410,7 @@ func (k *checker) arguments(s *symbol, params expr, owner span, env *locals) {
 	if _, ok := params.(*objectExpr); ok && !s.decl.broken {
 		if missing := k.missing(params.(*objectExpr), want); len(missing) > 0 {
 			k.add(owner, "BCP035", "The specified \"object\" declaration is missing the following required properties: %s.", strings.Join(missing, ", "))
-			// The members are checked all the same; the missing ones are reported.
+			// The members are still checked; the missing ones are reported.
 			want = &typ{category: tObject, fields: slices.Clone(want.fields), sealed: true, open: true}
 			for i := range want.fields {
 				want.fields[i].optional = true

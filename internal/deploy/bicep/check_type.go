@@ -175,8 +175,8 @@ func (f *file) typeOfSymbol(s *symbol) *typ {
 	return s.typ
 }
 
-// systemType returns the name of a type of the language that is written
-// behind its namespace, as in sys.string. words: position in the text
+// systemType returns the name of a type of the language that is written with
+// its namespace, as in sys.string.
 func (f *file) systemType(x *memberType) (string, bool) {
 	n, ok := x.base.(*nameType)
 	if !ok || x.form != "." || n.name != "sys" || f.symbols["sys"] != nil {

@@ -1,6 +1,7 @@
 package bicep
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -91,7 +92,7 @@ func (c *compiler) template(f *file) (*object, error) {
 func (c *compiler) failures(f *file) error {
 	all := &Error{}
 	add := func(g *file) {
-		if e, ok := g.err().(*Error); ok { //nolint:errorlint // err returns nothing else
+		if e, ok := errors.AsType[*Error](g.err()); ok {
 			all.Diagnostics = append(all.Diagnostics, e.Diagnostics...)
 		}
 	}

@@ -298,7 +298,7 @@ func groupID(subscription, name term) term {
 	return call("format", termString("/subscriptions/{0}/resourceGroups/{1}"), subscription, name)
 }
 
-// safeChain reports whether x goes on after a ".?": then the rest of the chain
+// safeChain reports whether x follows a ".?": then the rest of the chain
 // is null too.
 func safeChain(x expr) bool {
 	for {

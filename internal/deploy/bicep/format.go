@@ -28,7 +28,7 @@ func Format(template []byte) ([]byte, error) {
 	}
 	o, ok := v.(*object)
 	if !ok {
-		return nil, fmt.Errorf("template: the JSON is no object")
+		return nil, fmt.Errorf("template: the JSON is not an object")
 	}
 	p := &printer{names: map[string]string{}, taken: map[string]bool{}}
 	if err := p.template(o); err != nil {
@@ -189,7 +189,7 @@ func identifier(s string) string {
 func (p *printer) parameter(m member) error {
 	o, ok := m.value.(*object)
 	if !ok {
-		return fmt.Errorf("is no object")
+		return fmt.Errorf("is not an object")
 	}
 	typ, _ := o.member("type").(string)
 	if typ == "" {
@@ -240,7 +240,7 @@ func (p *printer) parameter(m member) error {
 func (p *printer) output(m member) error {
 	o, ok := m.value.(*object)
 	if !ok {
-		return fmt.Errorf("is no object")
+		return fmt.Errorf("is not an object")
 	}
 	if o.member("copy") != nil || o.member("condition") != nil {
 		return fmt.Errorf("outputs with a loop or a condition are not printed")
@@ -269,7 +269,7 @@ func (p *printer) find(v any) error {
 	add := func(symbol string, v any) error {
 		o, ok := v.(*object)
 		if !ok {
-			return fmt.Errorf("a resource is no object")
+			return fmt.Errorf("a resource is not an object")
 		}
 		r := &printed{object: o, symbol: symbol}
 		r.typ, _ = o.member("type").(string)

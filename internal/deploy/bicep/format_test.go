@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// compileText compiles one source without files beside it.
+// compileText compiles one source without other files.
 func compileText(t *testing.T, source string) []byte {
 	t.Helper()
 	b, err := Compile(fstest.MapFS{"main.bicep": {Data: []byte(source)}}, "main.bicep")
@@ -189,7 +189,7 @@ func TestFormatErrors(t *testing.T) {
 	t.Parallel()
 	const resource = `{"type":"A.B/c","apiVersion":"1","name":"n",`
 	for template, want := range map[string]string{
-		`[]`: "no object", `{`: "EOF",
+		`[]`: "not an object", `{`: "EOF",
 		`{"resources":[{"type":"A.B/c"}]}`:                                           "no type, apiVersion or name",
 		`{"resources":[` + resource + `"copy":{"name":"x","count":2}}]}`:             "loops (copy) are not printed",
 		`{"resources":[` + resource + `"dependsOn":["gone"]}]}`:                      `dependsOn names "gone"`,

@@ -48,7 +48,7 @@ func parse(r *report, params bool) []*declaration {
 
 func (p *parser) tok() token { return p.tokens[p.pos] }
 
-// after returns the token after the current one and the line ends behind it. words: position in the text
+// after returns the nth token after the current one.
 func (p *parser) after(n int) token {
 	if p.pos+n < len(p.tokens) {
 		return p.tokens[p.pos+n]
