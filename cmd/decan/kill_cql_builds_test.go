@@ -90,7 +90,7 @@ func (b *builtTable) ask(t *testing.T, client *cqltest.Client, text string, want
 
 // TestKillCQLBuilds kills the real binary with SIGKILL while it builds a secondary index and
 // a materialized view, and removes the rows that deletions of ranges and partitions cover.
-// Queries are right at once after a start, the builds go on to their end, after which view
+// Queries are right at once after a start, the builds continue to their end, after which view
 // and index have exactly the rows of the table, and every check is clean. The number of
 // rounds is a quarter of DECAN_CRASH_ROUNDS.
 func TestKillCQLBuilds(t *testing.T) {

@@ -148,6 +148,8 @@ func refuse(others []*Resource) error {
 	if len(others) > 1 {
 		one = fmt.Sprintf("%d resources that do not exist here", len(others))
 	}
-	return &Error{Code: "NotSupported", Line: others[0].Line, Column: others[0].Column,
-		Message: fmt.Sprintf("The template has %s: %s.", one, strings.Join(list, ", "))}
+	return &Error{
+		Code: "NotSupported", Line: others[0].Line, Column: others[0].Column,
+		Message: fmt.Sprintf("The template has %s: %s.", one, strings.Join(list, ", ")),
+	}
 }

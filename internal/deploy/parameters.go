@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,7 +18,10 @@ func (r Request) given() (*jsonc.Node, error) {
 	}
 	root, err := jsonc.Parse(r.Parameters)
 	if err != nil {
-		parse := err.(*jsonc.Error)
+		parse := new(jsonc.Error)
+		if !errors.As(err, &parse) {
+			return nil, err
+		}
 		return nil, &Error{Code: invalidContent, Message: parse.Message, Line: parse.Line, Column: parse.Column, InParameters: true}
 	}
 	if inner := root.Get("parameters"); inner.IsObject() && root.Get("$schema") != nil || inner.IsObject() && inner.Get("value") == nil {

@@ -102,8 +102,10 @@ func (r *run) one(item Item) (Change, error) {
 		return Change{Item: item, Action: Uncertain, Notes: []string{err.Error()}}, nil
 	}
 	if condition, has := body.Get("condition"); has {
-		return nothing, &Error{Code: invalidTemplate, Line: item.Line, Column: item.Column,
-			Message: fmt.Sprintf("The condition of the resource '%s' is %s; it must be true or false.", item.Name, jsonc.Text(condition))}
+		return nothing, &Error{
+			Code: invalidTemplate, Line: item.Line, Column: item.Column,
+			Message: fmt.Sprintf("The condition of the resource '%s' is %s; it must be true or false.", item.Name, jsonc.Text(condition)),
+		}
 	}
 	raw, _ := body.Get("properties")
 	properties, is := raw.(*jsonc.Object)

@@ -55,8 +55,10 @@ func (s *symbols) get(name string) (value any, found bool, err error) {
 				first = i
 			}
 		}
-		return nil, true, &Error{Code: invalidTemplate, checked: true,
-			Message: fmt.Sprintf("The '%s' symbol's definition cycles back to itself (%s).", symbol.name, strings.Join(append(s.path[first:], symbol.name), " -> "))}
+		return nil, true, &Error{
+			Code: invalidTemplate, checked: true,
+			Message: fmt.Sprintf("The '%s' symbol's definition cycles back to itself (%s).", symbol.name, strings.Join(append(s.path[first:], symbol.name), " -> ")),
+		}
 	}
 	symbol.busy = true
 	s.path = append(s.path, symbol.name)

@@ -138,8 +138,10 @@ func (r *Resource) Resolve(runtime expression.Runtime) (*jsonc.Object, error) {
 	env.Budget = &expression.Budget{Left: expression.BudgetMax}
 	resolved, err := expression.Resolve(r.Body, &env)
 	if err != nil {
-		return nil, &Error{Code: invalidTemplate, Line: r.Line, Column: r.Column,
-			Message: fmt.Sprintf("Unable to process template language expressions for resource '%s' at line '%d' and column '%d'. '%s'", r.ID, r.Line, r.Column, err)}
+		return nil, &Error{
+			Code: invalidTemplate, Line: r.Line, Column: r.Column,
+			Message: fmt.Sprintf("Unable to process template language expressions for resource '%s' at line '%d' and column '%d'. '%s'", r.ID, r.Line, r.Column, err),
+		}
 	}
 	return resolved.(*jsonc.Object), nil
 }

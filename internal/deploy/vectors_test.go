@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -52,8 +53,8 @@ func TestVectors(t *testing.T) {
 				if err == nil {
 					t.Fatal("no error")
 				}
-				if e := err.(*Error); e.Line == 0 {
-					t.Errorf("%s has no place", e)
+				if e := new(Error); !errors.As(err, &e) || e.Line == 0 {
+					t.Errorf("%v has no place", err)
 				}
 				return
 			case c.Error != "":

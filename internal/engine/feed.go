@@ -81,10 +81,10 @@ type feedPage struct {
 	routed bool // this attempt has found the partitions to ask
 	out    Feed
 
-	// items says that the container is a table, and beside which other items of the same
+	// items says that the container is a table, and which other items of the same
 	// partition keys are read with each; changed are the items of the page.
 	items   bool
-	beside  []string
+	others  []string
 	changed []partition.FeedItem
 
 	maxItems int
@@ -284,7 +284,7 @@ func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, sinc
 		MaxBytes:   f.bytes,
 		Begun:      f.count() > 0,
 		Items:      f.items,
-		Beside:     f.beside,
+		Others:     f.others,
 		Session:    f.how.requiredLSN(p.partition),
 		Meter:      &meter,
 	}

@@ -32,8 +32,8 @@ type ItemFeedRequest struct {
 	// Limits.PageItems.
 	MaxItems int
 
-	// Beside names other items of the same partition keys that are read with each item.
-	Beside []string
+	// Others names other items of the same partition keys that are read with each item.
+	Others []string
 
 	// Level is the consistency level that the read is charged for.
 	Level resource.Consistency
@@ -63,7 +63,7 @@ func (e *Engine) ItemFeed(ctx context.Context, caller auth.Caller, req ItemFeedR
 	} else {
 		ask.Clip = &req.Range
 	}
-	f := feedPage{engine: e, req: &ask, job: e.newJob(), items: true, beside: req.Beside}
+	f := feedPage{engine: e, req: &ask, job: e.newJob(), items: true, others: req.Others}
 	defer f.job.close()
 	f.job.caller, f.job.operation = caller.Kind(), runningFeed
 	f.how = reading{level: req.Level}

@@ -15,7 +15,7 @@ import (
 )
 
 // TestItemFeed reads the change feed of a table of several partitions from times, with the
-// items beside the changed ones.
+// other items with the changed ones.
 func TestItemFeed(t *testing.T) {
 	t.Parallel()
 	var c clock
@@ -43,7 +43,7 @@ func TestItemFeed(t *testing.T) {
 			}
 			for _, i := range page.Items {
 				text := string(i.Key) + "/" + string(i.Item) + "=" + string(i.Body[1:])
-				for _, b := range i.Beside {
+				for _, b := range i.Others {
 					text += "," + strings.TrimPrefix(string(b), "\x01")
 				}
 				out = append(out, text)
@@ -71,7 +71,7 @@ func TestItemFeed(t *testing.T) {
 	}{
 		{"the second of the change", engine.ItemFeedRequest{Range: full, Since: 1_800_000_100}, "2"},
 		{"after it", engine.ItemFeedRequest{Range: full, Since: 1_800_000_101}, ""},
-		{"a key, with items beside", engine.ItemFeedRequest{Key: "user1", Beside: []string{"b", "c", "a"}}, "user1/a=old,new,,old user1/b=new,new,,old"},
+		{"a key, with other items", engine.ItemFeedRequest{Key: "user1", Others: []string{"b", "c", "a"}}, "user1/a=old,new,,old user1/b=new,new,,old"},
 		{"a key since", engine.ItemFeedRequest{Key: "user1", Since: 1_800_000_050}, "user1/b=new"},
 		{"after all", engine.ItemFeedRequest{Range: full, After: after}, ""},
 		{"now", engine.ItemFeedRequest{Range: full, After: partition.AnyETag}, ""},

@@ -215,7 +215,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleInTheBackground: what failed, and what nobody has asked for, is settled after
+// TestSettleInTheBackground: what failed, and what no write has asked for, is settled after
 // Start, also if the first attempts fail.
 func TestSettleInTheBackground(t *testing.T) {
 	t.Parallel()
@@ -232,7 +232,7 @@ func TestSettleInTheBackground(t *testing.T) {
 	if _, err := k.Settle(t.Context(), w.viewed.RID, asked); !errors.Is(err, errStep) {
 		t.Errorf("settle: %v", err)
 	}
-	w.write(t, true, "INSERT INTO t (k, c, v) VALUES (2, 1, 5)") // Nobody asks for it.
+	w.write(t, true, "INSERT INTO t (k, c, v) VALUES (2, 1, 5)") // No client asks for it.
 	k.Start()
 	w.eventually(t, 2)
 	k.Later(w.viewed.RID, w.write(t, true, "UPDATE t SET v = 6 WHERE k = 2 AND c = 1"))
@@ -292,7 +292,7 @@ func TestOneCallAtATime(t *testing.T) {
 	}
 }
 
-// TestBuild builds the view of a table with rows, is interrupted, and goes on where it was. The
+// TestBuild builds the view of a table with rows, is interrupted, and continues where it was. The
 // state of a view that was dropped is removed.
 func TestBuild(t *testing.T) {
 	t.Parallel()

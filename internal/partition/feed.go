@@ -43,11 +43,11 @@ type Feed struct {
 	// the first document must fit as well.
 	Begun bool
 
-	// Items asks for items of a table instead of documents, and Beside for other items of
+	// Items asks for items of a table instead of documents, and Others for other items of
 	// the same partition keys, by their names. Those are from the same state; they cost
 	// nothing and do not count for MaxBytes.
 	Items  bool
-	Beside []string
+	Others []string
 
 	Session resource.LSN      // that the caller has seen; zero for none
 	Meter   *throughput.Meter // receives the charge
@@ -86,6 +86,6 @@ func (p *Partition) Feed(ctx context.Context, f Feed) (FeedPage, error) {
 	return s.Feed(ctx, scan.Feed{
 		After: f.After, Since: f.Since, Complete: f.Complete, Now: f.Now,
 		MaxItems: f.MaxItems, MaxBytes: f.MaxBytes, Deadline: f.Deadline, Begun: f.Begun, Meter: f.Meter,
-		Items: f.Items, Beside: f.Beside,
+		Items: f.Items, Others: f.Others,
 	})
 }

@@ -101,7 +101,7 @@ func newSimulation(ctx context.Context, sample Sample, w Workload, s Settings) (
 	var bytes, insert, read float64
 	for _, d := range sample.Documents {
 		if d.Kind() != value.KindObject {
-			return nil, status.BadRequest("A document of the sample is no object: %s", shorten(d.JSON()))
+			return nil, status.BadRequest("A document of the sample is not an object: %s", shorten(d.JSON()))
 		}
 		doc := document{value: d, body: d.Append(nil)}
 		doc.terms = ix.Terms(nil, d)

@@ -377,7 +377,7 @@ func TestRefused(t *testing.T) {
 		want      string
 	}{
 		{"no documents", Sample{}, Workload{}, nil, "no documents"},
-		{"no object", Sample{Documents: []value.Value{value.Int(1)}}, Workload{}, nil, "no object"},
+		{"no object", Sample{Documents: []value.Value{value.Int(1)}}, Workload{}, nil, "not an object"},
 		{"no property", Sample{Documents: []value.Value{parse(t, `{"a":[1]}`)}}, Workload{}, nil, "No property"},
 		{"four levels", s, Workload{}, []string{"/a", "/b", "/c", "/d"}, "partition key"},
 		{"a path without a slash", s, Workload{}, []string{"TenantId"}, "TenantId"},

@@ -76,8 +76,12 @@ func (w *Workload) validate() error {
 		name  string
 		value float64
 	}{
-		{"documents", float64(w.Documents)}, {"itemBytes", float64(w.ItemBytes)}, {"throughput", float64(w.Throughput)},
-		{"writesPerSecond", w.WritesPerSecond}, {"readsPerSecond", w.ReadsPerSecond}, {"loadHours", w.LoadHours},
+		{"documents", float64(w.Documents)},
+		{"itemBytes", float64(w.ItemBytes)},
+		{"throughput", float64(w.Throughput)},
+		{"writesPerSecond", w.WritesPerSecond},
+		{"readsPerSecond", w.ReadsPerSecond},
+		{"loadHours", w.LoadHours},
 	} {
 		if err := positive(f.name, f.value); err != nil {
 			return err

@@ -25,7 +25,7 @@ type FeedAsk struct {
 	Since    int64              // at the beginning: the second since 1970 of the first change; 0 for any
 	Now      bool               // at the beginning: leave out all changes so far
 	MaxItems int                // of the page, which has whole writes; 0 or less for the source's own
-	Beside   []string           // other items of the same keys to read
+	Others   []string           // other items of the same keys to read
 }
 
 // FeedChanges is a page of the change feed of a table.
@@ -37,7 +37,7 @@ type FeedChanges struct {
 // FeedItem is an item that has changed, as it is now.
 type FeedItem struct {
 	Key, Item, Body []byte
-	Beside          [][]byte // the bodies of the items that FeedAsk.Beside names; nil for none
+	Others          [][]byte // the bodies of the items that FeedAsk.Others names; nil for none
 }
 
 // feed is what WHERE says about the change feed.
@@ -121,9 +121,9 @@ func (q *query) checkFeed(f *feed, s *cql.Select) error {
 	return nil
 }
 
-// beside are the items that are read with each row: the deletions of its key, and the
+// others are the items that are read with each row: the deletions of its key, and the
 // static row.
-func (q *query) beside() []string {
+func (q *query) others() []string {
 	if len(q.statics) == 0 {
 		return []string{MetaItem}
 	}
@@ -177,7 +177,7 @@ func (q *query) runFeed(ctx context.Context, source Source, b *binding, options 
 
 // feedAsk returns what the values of the statement ask for.
 func (q *query) feedAsk(b *binding) (FeedAsk, error) {
-	ask := FeedAsk{Range: partitionkey.Full(), Beside: q.beside()}
+	ask := FeedAsk{Range: partitionkey.Full(), Others: q.others()}
 	value := func(t term, name string) ([]byte, error) {
 		if t.unset(b) {
 			return nil, invalid("Invalid unset value for %s()", strings.ToUpper(name))
@@ -249,14 +249,14 @@ func (r *run) change(item *FeedItem, spans []span) error {
 	if err := r.enter(string(item.Key), false); err != nil {
 		return err
 	}
-	if meta := item.Beside[0]; meta != nil {
+	if meta := item.Others[0]; meta != nil {
 		if _, err := r.item([]byte(MetaItem), meta); err != nil {
 			return err
 		}
 	}
 	switch {
-	case rows && len(item.Beside) > 1 && item.Beside[1] != nil:
-		if _, err := r.item([]byte(StaticItem), item.Beside[1]); err != nil {
+	case rows && len(item.Others) > 1 && item.Others[1] != nil:
+		if _, err := r.item([]byte(StaticItem), item.Others[1]); err != nil {
 			return err
 		}
 	case !rows:

@@ -130,7 +130,7 @@ sealed class Endure
 
     Dictionary<string, Func<Task>> Kinds(bool outcomes)
     {
-        // Of each key, one task writes: every write goes on from the last version.
+        // Of each key, one task writes: every write continues from the last version.
         async Task Next(int key, Func<int, Task> write)
         {
             int n = versions[key] + 1;

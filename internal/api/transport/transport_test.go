@@ -196,6 +196,7 @@ func (c *deadlineConn) Write(p []byte) (int, error) {
 }
 
 func (c *deadlineConn) SetReadDeadline(t time.Time) error { c.reads = append(c.reads, t); return nil }
+
 func (c *deadlineConn) SetWriteDeadline(t time.Time) error {
 	c.writes = append(c.writes, t)
 	return nil

@@ -97,8 +97,10 @@ func TestLater(t *testing.T) {
 		{"[and(true(), reference('acc').on)]", "[and(reference('ID', '2024-05-15').on, true())]", "true"},
 		{"[or(reference('acc').on, equals(1, div(1,0)))]", "", "true"},
 		{"[coalesce(null(), reference('acc').none, variables('v'))]", "[coalesce(reference('ID', '2024-05-15').none, 'V')]", `"V"`},
-		{"[map(reference('acc').list, lambda('i', concat(parameters('p'), lambdaVariables('i'))))]",
-			"[map(reference('ID', '2024-05-15').list, lambda('i', concat('P', lambdaVariables('i'))))]", `["Px","Py"]`},
+		{
+			"[map(reference('acc').list, lambda('i', concat(parameters('p'), lambdaVariables('i'))))]",
+			"[map(reference('ID', '2024-05-15').list, lambda('i', concat('P', lambdaVariables('i'))))]", `["Px","Py"]`,
+		},
 		{"[createObject('a', reference('acc').list).a[1]]", "[createObject('a', reference('ID', '2024-05-15').list).a[1]]", `"y"`},
 		{"[listKeys('acc', '2024-05-15').primaryMasterKey]", "[listKeys('ID', '2024-05-15').primaryMasterKey]", `"KEY"`},
 		{"[length(createArray(1, 2))]", "2", "2"},

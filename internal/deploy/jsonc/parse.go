@@ -135,9 +135,7 @@ func Parse(text string) (*Node, error) {
 	if len(text) > SizeMax {
 		return nil, &Error{1, 1, fmt.Sprintf("the text has %d bytes; the limit is %d", len(text), SizeMax)}
 	}
-	if strings.HasPrefix(p.text, "\uFEFF") {
-		p.text = p.text[len("\uFEFF"):]
-	}
+	p.text = strings.TrimPrefix(p.text, "\uFEFF")
 	node, err := p.value(0)
 	if err != nil {
 		return nil, err

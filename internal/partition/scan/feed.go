@@ -29,7 +29,7 @@ type Feed struct {
 	Begun    bool
 
 	Items  bool
-	Beside []string
+	Others []string
 
 	Meter *throughput.Meter
 }
@@ -57,12 +57,12 @@ type FeedPage struct {
 }
 
 // FeedItem is an item of a table that has changed. Its bytes belong to the caller. Items of
-// one partition key may share those of Beside.
+// one partition key may share those of Others.
 type FeedItem struct {
 	Key    []byte   // the routing key
 	Item   []byte   // its name in the partition key
 	Body   []byte   // as it is now
-	Beside [][]byte // the bodies of the items that Feed.Beside names; nil for one that is not stored
+	Others [][]byte // the bodies of the items that Feed.Others names; nil for one that is not stored
 }
 
 // Feed returns a page of the change feed of the clip, as partition.Feed describes.
@@ -112,8 +112,8 @@ type feedReader struct {
 	rows    int          // read so far
 	bytes   int          // of the documents on the page
 
-	prefix []byte   // of the row keys of the partition key whose items beside are
-	beside [][]byte // the items beside those of a partition key
+	prefix []byte   // of the row keys of the partition key whose other items are
+	others [][]byte // the other items of a partition key
 }
 
 // read fills the page with latest versions.
@@ -211,22 +211,22 @@ func (r *feedReader) add(d *layout.Document, key []byte) (more bool, err error) 
 	return true, nil
 }
 
-// addItem adds an item of a table to the page, with those beside it.
+// addItem adds an item of a table to the page, with the other items of its key.
 func (r *feedReader) addItem(d *layout.Document, key []byte) error {
 	_, _, name, err := storage.DecodeDocumentKey(key, d.EPKSize)
 	if err != nil {
 		return r.source.damaged(err)
 	}
-	if prefix := key[:len(key)-len(name)]; r.beside == nil || !bytes.Equal(prefix, r.prefix) {
+	if prefix := key[:len(key)-len(name)]; r.others == nil || !bytes.Equal(prefix, r.prefix) {
 		r.prefix = append(r.prefix[:0], prefix...)
-		r.beside = make([][]byte, len(r.ask.Beside))
-		for i, other := range r.ask.Beside {
-			if r.beside[i], err = r.bodyOf(other, d.Key); err != nil {
+		r.others = make([][]byte, len(r.ask.Others))
+		for i, other := range r.ask.Others {
+			if r.others[i], err = r.bodyOf(other, d.Key); err != nil {
 				return err
 			}
 		}
 	}
-	item := FeedItem{Key: bytes.Clone(d.Key), Item: bytes.Clone(name), Body: bytes.Clone(d.Body), Beside: r.beside}
+	item := FeedItem{Key: bytes.Clone(d.Key), Item: bytes.Clone(name), Body: bytes.Clone(d.Body), Others: r.others}
 	r.page.Items = append(r.page.Items, item)
 	r.bytes += len(item.Key) + len(item.Item) + len(item.Body)
 	r.last = d.LSN

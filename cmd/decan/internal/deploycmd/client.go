@@ -92,7 +92,7 @@ func (c *client) call(ctx context.Context, method string, segments []string, bod
 	return answer, fatal(err)
 }
 
-// fatal marks errors after which a deployment cannot go on: that there is no answer, or
+// fatal marks errors after which a deployment cannot continue: that there is no answer, or
 // that the key is refused.
 func fatal(err error) error {
 	refused, is := errors.AsType[remote.Refused](err)
@@ -320,8 +320,10 @@ func (c *client) List(ctx context.Context, operation string) (any, error) {
 		}
 		var list []any
 		for _, kind := range []struct{ member, kind, text string }{
-			{"primaryMasterKey", "Primary", "Primary SQL Connection String"}, {"secondaryMasterKey", "Secondary", "Secondary SQL Connection String"},
-			{"primaryReadonlyMasterKey", "PrimaryReadonly", "Primary Read-Only SQL Connection String"}, {"secondaryReadonlyMasterKey", "SecondaryReadonly", "Secondary Read-Only SQL Connection String"},
+			{"primaryMasterKey", "Primary", "Primary SQL Connection String"},
+			{"secondaryMasterKey", "Secondary", "Secondary SQL Connection String"},
+			{"primaryReadonlyMasterKey", "PrimaryReadonly", "Primary Read-Only SQL Connection String"},
+			{"secondaryReadonlyMasterKey", "SecondaryReadonly", "Secondary Read-Only SQL Connection String"},
 		} {
 			key, _ := keys.Get(kind.member)
 			list = append(list, jsonc.NewObject("connectionString", fmt.Sprintf("AccountEndpoint=%s/;AccountKey=%v;", strings.TrimSuffix(c.endpoint, "/"), key),

@@ -57,8 +57,10 @@ type targetFlags struct {
 
 // scope returns the place of a deployment.
 func (p placeFlags) scope(file string) expression.Scope {
-	s := expression.Scope{SubscriptionID: p.Subscription, TenantID: "00000000-0000-0000-0000-000000000000",
-		ResourceGroup: p.Group, Location: p.Location, Deployment: p.Name}
+	s := expression.Scope{
+		SubscriptionID: p.Subscription, TenantID: "00000000-0000-0000-0000-000000000000",
+		ResourceGroup: p.Group, Location: p.Location, Deployment: p.Name,
+	}
 	if s.Deployment == "" {
 		s.Deployment = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		if file == "-" {
@@ -268,7 +270,7 @@ func (c *Deploy) parametersFile(name string, request deploy.Request) (string, er
 	return string(text), nil
 }
 
-// placed puts the file and the place in front of an error of a template.
+// placed puts the file and the place before an error of a template.
 func (c *Deploy) placed(err error, file string) error {
 	if strings.HasPrefix(strings.ToLower(filepath.Ext(file)), ".bicep") {
 		return fmt.Errorf("%s: %w", file, err) // The place is that of the compiled text.

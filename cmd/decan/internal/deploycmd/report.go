@@ -186,8 +186,15 @@ func (r *report) finish(results []deploy.Result) {
 	r.json.Set("changes", jsonc.NewArray(list...))
 	var parts []string
 	for _, part := range []struct{ verb, text string }{
-		{"created", "created"}, {"changed", "changed"}, {"deployed", "deployed"}, {"create", "to create"}, {"change", "to change"},
-		{"uncertain", "uncertain"}, {"no change", "without change"}, {"failed", "failed"}, {"skipped", "skipped"},
+		{"created", "created"},
+		{"changed", "changed"},
+		{"deployed", "deployed"},
+		{"create", "to create"},
+		{"change", "to change"},
+		{"uncertain", "uncertain"},
+		{"no change", "without change"},
+		{"failed", "failed"},
+		{"skipped", "skipped"},
 	} {
 		if n := counts[part.verb]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, part.text))

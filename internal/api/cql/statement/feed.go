@@ -15,7 +15,7 @@ import (
 func (s *items) Changes(ctx context.Context, ask table.FeedAsk) (table.FeedChanges, error) {
 	req := engine.ItemFeedRequest{
 		Table: s.table, Key: ask.Key, Range: ask.Range, After: resource.ETag(ask.After), Since: ask.Since,
-		MaxItems: ask.MaxItems, Beside: ask.Beside, Level: s.level,
+		MaxItems: ask.MaxItems, Others: ask.Others, Level: s.level,
 	}
 	if ask.After == "" && ask.Now {
 		req.After = partition.AnyETag
@@ -31,7 +31,7 @@ func (s *items) Changes(ctx context.Context, ask table.FeedAsk) (table.FeedChang
 	}
 	changes := table.FeedChanges{Position: string(page.Position), Items: make([]table.FeedItem, len(page.Items))}
 	for i, one := range page.Items {
-		changes.Items[i] = table.FeedItem{Key: one.Key, Item: one.Item, Body: one.Body, Beside: one.Beside}
+		changes.Items[i] = table.FeedItem{Key: one.Key, Item: one.Item, Body: one.Body, Others: one.Others}
 	}
 	return changes, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // TestLimitsOfStatements sends statements at and beyond limits, and values that are none. Each
 // has its documented error, the ones that are refused change nothing, and the connection
-// goes on.
+// continues.
 func TestLimitsOfStatements(t *testing.T) {
 	w := newWorld(t)
 	n := serveNode(t, w)

@@ -233,7 +233,7 @@ final class Endure {
 
   private Map<String, Runnable> kinds(boolean outcomes) {
     Map<String, Runnable> kinds = new TreeMap<>();
-    // Of each key, one thread writes: every write goes on from the last version.
+    // Of each key, one thread writes: every write continues from the last version.
     kinds.put("create", () -> {
       String id = "new " + created.incrementAndGet();
       write(outcomes, () -> container.upsertItem(object("id", id, "pk", id, "text", TEXT)).getStatusCode());
