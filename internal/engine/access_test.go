@@ -19,6 +19,7 @@ import (
 	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
 )
 
 // Keys of the account in these tests.
@@ -344,6 +345,7 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 			_, errs := a.WriteAllItems(ctx, c, []engine.WriteItemsRequest{{Table: a.table, Key: "k", Change: changeFunc(func(partition.Items) error { return status.Conflict() })}})
 			return errs[0]
 		},
+		"ItemFeed": of(a.ItemFeed, engine.ItemFeedRequest{Table: a.table, Range: partitionkey.Full(), Level: resource.Session}),
 		"ReadItems": of(a.ReadItems, engine.ReadItemsRequest{
 			Table: a.table, Key: "k", Slices: []partition.Slice{partition.Point("a")}, Visit: func(*partition.Item) (bool, error) { return true, nil },
 		}),
