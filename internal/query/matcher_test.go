@@ -189,6 +189,9 @@ func TestMatcherOfDamage(t *testing.T) {
 
 // A Matcher allocates no memory per document.
 func TestMatcherDoesNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("with the race detector a sync.Pool forgets values at random")
+	}
 	ix := newIndex(t)
 	p, err := Compile(`SELECT * FROM c WHERE c.n > 5 AND c.s IN ("a", "b", "c") AND c.o.x != true AND CONTAINS(c.s, "a")`, nil, ix, Options{})
 	if err != nil {
