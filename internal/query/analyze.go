@@ -396,12 +396,14 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 		s.refers = b.refers || s.refers
 		s.null = b.null && q.From == nil
 	}
+	before := make(map[string]bool, len(names))
 	for i := range q.Items {
 		item := &q.Items[i]
 		s.refers = a.expr(item.Expr, s).refers || s.refers
-		if named := item.Alias != "" || columnName(item.Expr) != ""; named && slices.Contains(names[:i], names[i]) {
+		if named := item.Alias != "" || columnName(item.Expr) != ""; named && before[names[i]] {
 			a.twice(columnAt(item), names[i])
 		}
+		before[names[i]] = true
 	}
 }
 
