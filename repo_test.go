@@ -73,7 +73,7 @@ resolver/azcosmos: value partitionkey resolver query/sql
 .: server
 decantest: decan
 cmd/decan/internal/console:
-cmd/decan/internal/remote: value partitionkey auth
+cmd/decan/internal/remote: value partitionkey auth api/cql/frame
 cmd/decan/internal/rows: value
 cmd/decan/internal/advisecmd: value resource status server simulate cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/transfercmd
 cmd/decan/internal/copycmd: cmd/decan/internal/console cmd/decan/internal/remote

@@ -103,7 +103,7 @@ func fatal(err error) error {
 		return deploy.Fatal{Err: fmt.Errorf("the key may not do this; give one that may write with --account-key: %w", err)}
 	case is && refused.Status == http.StatusUnauthorized:
 		return deploy.Fatal{Err: err}
-	case is, errors.Is(err, errStatement):
+	case is, isStatementError(err):
 		return err
 	}
 	return deploy.Fatal{Err: err}

@@ -5,37 +5,33 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/deploy"
 	"github.com/decandb/decan/internal/deploy/jsonc"
 )
 
 // tables makes keyspaces and tables over the Cassandra API, which is the only way to
-// make them. It connects when it is first needed.
+// make them. It connects when it is first needed, and again after a connection has ended.
 type tables struct {
-	address string
-	key     string
-	conn    net.Conn
-	reader  *frame.Reader
-	writer  *frame.Writer
+	remote.Cassandra
+	account remote.Account
+	conn    *remote.CQL
 }
 
 // answerTime bounds the waiting for one answer.
 const answerTime = time.Minute
 
-// errStatement is in the chain of errors about a statement, after which the connection
-// can be used further.
-var errStatement = errors.New("refused")
-
-// refusedStatement is the error of the server for a statement.
-type refusedStatement struct{ error }
-
-func (r refusedStatement) Is(target error) bool { return target == errStatement }
+// isStatementError reports whether the server refused a statement, after which the
+// connection can be used further.
+func isStatementError(err error) bool {
+	_, is := errors.AsType[*frame.Error](err)
+	return is
+}
 
 func (t *tables) close() {
 	if t.conn != nil {
@@ -43,67 +39,26 @@ func (t *tables) close() {
 	}
 }
 
-// connect opens the connection and signs in.
-func (t *tables) connect(ctx context.Context) error {
-	if t.conn != nil {
-		return nil
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.address)
-	if err != nil {
-		return fmt.Errorf("no Cassandra API answers at %s; give its address with --cql: %w", t.address, err)
-	}
-	t.conn, t.reader, t.writer = conn, frame.NewReader(conn, frame.BodyMax), frame.NewWriter(conn)
-	answer, err := t.exchange(ctx, &frame.Startup{Options: []frame.Pair[string]{{Name: frame.OptionCQLVersion, Value: "3.0.0"}}})
-	if err == nil {
-		if _, ready := answer.(frame.Ready); !ready {
-			_, err = t.exchange(ctx, &frame.AuthResponse{Token: []byte("\x00decan\x00" + t.key)})
-		}
-	}
-	if err != nil {
-		t.conn = nil
-		conn.Close()
-		return fmt.Errorf("the Cassandra API at %s: %w", t.address, err)
-	}
-	return nil
-}
-
-// exchange sends a message and returns the answer.
-func (t *tables) exchange(ctx context.Context, m frame.Message) (frame.Message, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := t.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { t.conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if err := t.writer.Add(&frame.Frame{Version: frame.V4, Stream: 1, Message: m}); err != nil {
-		return nil, err
-	}
-	if err := t.writer.Flush(); err != nil {
-		return nil, err
-	}
-	answer, err := t.reader.Next()
-	if err != nil {
-		return nil, err
-	}
-	if e, failed := answer.Message.(*frame.Error); failed {
-		return nil, refusedStatement{e}
-	}
-	return answer.Message, nil
-}
-
 // run runs a statement and returns its rows.
 func (t *tables) run(ctx context.Context, text string) ([][][]byte, error) {
-	if err := t.connect(ctx); err != nil {
-		return nil, err
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if t.conn == nil {
+		conn, err := t.account.DialCQL(ctx, t.CQL)
+		if err != nil {
+			return nil, err
+		}
+		t.conn = conn
 	}
-	answer, err := t.exchange(ctx, &frame.Query{Text: text, Parameters: frame.Parameters{Consistency: frame.LocalQuorum}})
+	answer, err := t.conn.Exchange(ctx, &frame.Query{Text: text, Parameters: frame.Parameters{Consistency: frame.LocalQuorum}})
 	if err != nil {
+		if !isStatementError(err) {
+			t.conn = nil // It has ended.
+		}
 		return nil, err
 	}
 	var out [][][]byte
-	if rows, is := answer.(*frame.Rows); is {
+	if rows, is := answer.Message.(*frame.Rows); is {
 		for cells := range rows.All() {
 			out = append(out, slices.Clone(cells))
 		}

@@ -50,9 +50,9 @@ type placeFlags struct {
 // targetFlags say where the server is.
 type targetFlags struct {
 	Admin string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for roles and listKeys (${default})."`
-	CQL   string `name:"cql" default:"127.0.0.1:9042" env:"-" placeholder:"HOST:PORT" help:"The Cassandra API of the server, for keyspaces and tables (${default})."`
 
 	remote.Account
+	remote.Cassandra
 }
 
 // scope returns the place of a deployment.
@@ -297,6 +297,6 @@ func (f targetFlags) open() (*client, error) {
 		endpoint:  f.Endpoint,
 		documents: documents,
 		admin:     remote.Admin{Endpoint: f.Admin, Key: f.Key, Trust: f.Trust},
-		cql:       tables{address: f.CQL, key: f.Key},
+		cql:       tables{Cassandra: f.Cassandra, account: f.Account},
 	}, nil
 }

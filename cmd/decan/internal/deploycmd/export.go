@@ -3,7 +3,6 @@ package deploycmd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,7 +128,7 @@ func (e *exporter) database(ctx context.Context, name string) error {
 		return err
 	}
 	if found == nil {
-		if tableError != nil && !errors.Is(tableError, errStatement) {
+		if tableError != nil && !isStatementError(tableError) {
 			return fmt.Errorf("there is no database %s, and %w", name, tableError)
 		}
 		return fmt.Errorf("there is no database or keyspace %s", name)

@@ -1,183 +1,53 @@
 package shellcmd
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"math"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/cmd/decan/internal/rows"
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/value"
 )
 
-// cqlClient is a connection to the Cassandra API, in version 4 of its protocol. It runs
-// one statement after another; a cancelled one ends the connection.
+// cqlClient runs statements over a connection to the Cassandra API, one after another; a
+// cancelled one ends the connection.
 type cqlClient struct {
-	at       cqlPlace
-	conn     net.Conn
-	reader   *frame.Reader
+	*remote.CQL
 	keyspace string
 	tables   []string // for completion
 }
 
-const (
-	cqlUser      = "decan"
-	cqlFrameMax  = frame.BodyMax
-	cqlDialWait  = 10 * time.Second
-	cqlPageSize  = 1000
-	cqlUserAgent = "decan shell"
-)
-
-// cqlPlace is where the Cassandra API is.
-type cqlPlace struct {
-	host     string // and port
-	user     string
-	password string
-	tls      *tls.Config // nil for none
-}
-
-// place reads an address: HOST:PORT, or tls://USER@HOST:PORT for TLS or another user,
-// as a Cassandra account of Azure needs.
-func (s *shell) place(address string) (cqlPlace, error) {
-	p := cqlPlace{host: address, user: cqlUser, password: s.Key}
-	rest, secure := strings.CutPrefix(address, "tls://")
-	if user, host, named := strings.Cut(rest, "@"); named {
-		p.user, rest = user, host
-	}
-	p.host = rest
-	if _, _, err := net.SplitHostPort(p.host); err != nil {
-		return p, fmt.Errorf("%s is no address of the Cassandra API: give HOST:PORT or tls://USER@HOST:PORT", address)
-	}
-	if secure {
-		config, err := s.TLS()
-		if err != nil {
-			return p, err
-		}
-		p.tls = config
-	}
-	return p, nil
-}
-
-// dialCQL connects and authenticates.
-func dialCQL(ctx context.Context, at cqlPlace) (*cqlClient, error) {
-	ctx, cancel := context.WithTimeout(ctx, cqlDialWait)
-	defer cancel()
-	var conn net.Conn
-	var err error
-	if at.tls != nil {
-		conn, err = (&tls.Dialer{Config: at.tls}).DialContext(ctx, "tcp", at.host)
-	} else {
-		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", at.host)
-	}
-	if err != nil {
-		return nil, fmt.Errorf(`no Cassandra API answers at %s (give its address with \cql ADDRESS or --cql): %s`, at.host, err.Error())
-	}
-	c := &cqlClient{at: at, conn: conn, reader: frame.NewReader(conn, cqlFrameMax)}
-	if err := c.begin(ctx); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("the Cassandra API at %s: %w", at.host, err)
-	}
-	return c, nil
-}
-
-// begin sends the first messages of a connection.
-func (c *cqlClient) begin(ctx context.Context) error {
-	answer, err := c.exchange(ctx, &frame.Startup{Options: []frame.Pair[string]{
-		{Name: "CQL_VERSION", Value: "3.4.6"}, {Name: "DRIVER_NAME", Value: cqlUserAgent},
-	}})
-	if err != nil {
-		return err
-	}
-	if _, asks := answer.Message.(frame.Authenticate); asks {
-		answer, err = c.exchange(ctx, &frame.AuthResponse{Token: []byte("\x00" + c.at.user + "\x00" + c.at.password)})
-		if err != nil {
-			return err
-		}
-	}
-	switch answer.Message.(type) {
-	case frame.Ready, frame.AuthSuccess:
-		return nil
-	}
-	return fmt.Errorf("it answered %s to a new connection", answer.Message.Opcode())
-}
-
-func (c *cqlClient) close() { c.conn.Close() }
-
-// exchange sends a message and returns the answer; an answer that is an error is
-// returned as one. When the context ends, the connection does.
-func (c *cqlClient) exchange(ctx context.Context, message frame.Message) (frame.Frame, error) {
-	stop := context.AfterFunc(ctx, func() { c.conn.Close() })
-	defer stop()
-	sent := frame.Frame{Version: frame.V4, Message: message}
-	text, err := sent.Append(nil)
-	if err != nil {
-		return frame.Frame{}, err
-	}
-	w := bufio.NewWriter(c.conn)
-	if _, err := w.Write(text); err != nil {
-		return frame.Frame{}, c.broken(ctx, err)
-	}
-	if err := w.Flush(); err != nil {
-		return frame.Frame{}, c.broken(ctx, err)
-	}
-	answer, err := c.reader.Next()
-	if err != nil {
-		return frame.Frame{}, c.broken(ctx, err)
-	}
-	if failed, is := answer.Message.(*frame.Error); is {
-		return answer, failed
-	}
-	return answer, nil
-}
-
-// broken returns the error of a connection that ended.
-func (c *cqlClient) broken(ctx context.Context, err error) error {
-	c.conn.Close()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if errors.Is(err, io.EOF) {
-		return errors.New("the server has closed the connection")
-	}
-	return err
-}
+// cqlPageSize is how many rows a page has.
+const cqlPageSize = 1000
 
 // openCQL makes statements CQL.
 func (s *shell) openCQL(ctx context.Context, address string) error {
-	if address == "" {
-		address = s.CQL
-	}
-	at, err := s.place(address)
-	if err != nil {
-		return err
-	}
-	client, err := dialCQL(ctx, at)
+	conn, err := s.DialCQL(ctx, cmp.Or(address, s.CQL))
 	if err != nil {
 		return err
 	}
 	if s.cql != nil {
-		s.cql.close()
+		s.cql.Close()
 	}
-	s.cql = client
+	s.cql = &cqlClient{CQL: conn}
 	return nil
 }
 
 // closeCQL makes statements queries again.
 func (s *shell) closeCQL(context.Context, string) error {
 	if s.cql != nil {
-		s.cql.close()
+		s.cql.Close()
 		s.cql = nil
 	}
 	return nil
@@ -208,21 +78,13 @@ func (s *shell) runCQL(ctx context.Context, text string) error {
 	})
 }
 
-// wake connects again if the connection has ended.
+// wake connects again if the connection has ended, and returns to its keyspace.
 func (c *cqlClient) wake(ctx context.Context) error {
-	if _, err := c.exchange(ctx, &frame.Options{}); err == nil {
-		return nil
-	}
-	again, err := dialCQL(ctx, c.at)
-	if err != nil {
+	again, err := c.Wake(ctx)
+	if err != nil || !again || c.keyspace == "" {
 		return err
 	}
-	keyspace := c.keyspace
-	*c = *again
-	if keyspace == "" {
-		return nil
-	}
-	_, err = c.statement(ctx, `USE "`+strings.ReplaceAll(keyspace, `"`, `""`)+`"`, func(value.Value) error { return nil })
+	_, err = c.statement(ctx, `USE "`+strings.ReplaceAll(c.keyspace, `"`, `""`)+`"`, func(value.Value) error { return nil })
 	return err
 }
 
@@ -255,7 +117,7 @@ func (c *cqlClient) statement(ctx context.Context, text string, take func(value.
 	cost := cqlCost{rows: -1}
 	q := &frame.Query{Text: text, Parameters: frame.Parameters{Consistency: frame.Quorum, Flags: frame.QueryPageSize, PageSize: cqlPageSize}}
 	for {
-		answer, err := c.exchange(ctx, q)
+		answer, err := c.Exchange(ctx, q)
 		if err != nil {
 			return cost, err
 		}

@@ -2,7 +2,7 @@
 // in a pipe.
 //
 // shellcmd.go reads and runs statements, commands.go has the commands that begin with a
-// backslash, complete.go the completion, pager.go the output, cql.go a client of the
+// backslash, complete.go the completion, pager.go the output, cql.go runs statements of the
 // Cassandra API.
 //
 // # Invariants
@@ -43,9 +43,9 @@ type Command struct {
 	Page       int      `default:"100" env:"-" placeholder:"N" help:"How many rows to request at a time (${default})."`
 	NoPager    bool     `name:"no-pager" env:"-" help:"Never show long output in a pager."`
 	History    string   `env:"DECAN_HISTORY" placeholder:"FILE" help:"Where the lines are kept that were typed; none for nowhere (default: decan/history in the directory of XDG_STATE_HOME)."`
-	CQL        string   `name:"cql" default:"127.0.0.1:10350" env:"-" placeholder:"ADDRESS" help:"The address of the Cassandra API, for \\cql; tls://USER@HOST:PORT for TLS and another user (${default})."`
 
 	remote.Account
+	remote.Cassandra
 }
 
 // RunCommand runs another command line of decan, such as container show, and returns
@@ -121,7 +121,7 @@ func (s *shell) close() {
 		s.to.Close()
 	}
 	if s.cql != nil {
-		s.cql.close()
+		s.cql.Close()
 	}
 }
 
