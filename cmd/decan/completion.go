@@ -87,8 +87,8 @@ func (c *completionCommand) Run(streams console.Streams) error {
 }
 
 // completeCommand prints what the last word of a command line may become, one on each
-// line: the word, a tab and a description. The line :files stands for the names of
-// files. The scripts of decan completion call it.
+// line: the word, a tab and a description. The line :files asks the shell to add the
+// names of files. The scripts of decan completion call it.
 type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish" help:"The shell that asks."`
 	Words []string `arg:"" optional:"" passthrough:"" help:"The words after decan, the last one up to the cursor."`
@@ -97,7 +97,7 @@ type completeCommand struct {
 // candidate is what a word may become.
 type candidate struct{ word, help string }
 
-// filesMark stands for the names of files.
+// filesMark is the line that asks for the names of files.
 const filesMark = ":files"
 
 // Run prints the candidates.

@@ -24,7 +24,7 @@ func TestCompletionInShells(t *testing.T) {
 			t.Parallel()
 			path, err := exec.LookPath(c.name)
 			if err != nil {
-				t.Skip("it is not installed")
+				t.Skip(c.name + " is not installed on this machine")
 			}
 			term := startInTerminal(t, exec.Command(path, c.args...), 120, 30, environment)
 			term.sees(`ready> `)
@@ -49,7 +49,7 @@ func TestCompletionInShells(t *testing.T) {
 		t.Parallel()
 		path, err := exec.LookPath("fish")
 		if err != nil {
-			t.Skip("it is not installed")
+			t.Skip("fish is not installed on this machine")
 		}
 		for line, want := range map[string]string{
 			"decan contai":             "container\tCreate, list, show, change and delete containers\n",

@@ -23,7 +23,7 @@ func TestTutorial(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("there is no bash")
+		t.Skip("the page has commands of bash, which is not installed on this machine")
 	}
 	page, err := os.ReadFile("../../docs/tutorial.md")
 	if err != nil {

@@ -467,7 +467,7 @@ func (t *template) Loop(symbol string) ([]*expression.Resource, error) {
 	return out, nil
 }
 
-// match returns the resources that a name stands for: an id, a symbolic name with or
+// match returns the resources that a name refers to; the name is an id, a symbolic name with or
 // without an index, a type and name, a name, or the name of a loop.
 func (t *template) match(name string) []*entry {
 	var out []*entry

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/value"
@@ -81,6 +82,32 @@ func (x *Index) has(s Span) bool {
 	}
 	at := x.spatialAt(s.cellsOf)
 	return at != nil && x.spatialID(s.cellsOf, at) == id
+}
+
+// Admits reports whether a document with these terms belongs to the set of the
+// expression. It looks at each term for each leaf: a source with few documents and
+// without posting lists uses it.
+func (e Expr) Admits(terms []Term) bool {
+	switch e.Op {
+	case All:
+		return true
+	case Leaf, Filter:
+		return slices.ContainsFunc(terms, func(t Term) bool {
+			if t < e.Span.Low || t >= e.Span.High {
+				return false
+			}
+			if e.Op == Leaf {
+				return true
+			}
+			v, exact := DecodeTerm(t)
+			return !exact || e.Test(v)
+		})
+	case And:
+		return !slices.ContainsFunc(e.Args, func(arg Expr) bool { return !arg.Admits(terms) })
+	case Or:
+		return slices.ContainsFunc(e.Args, func(arg Expr) bool { return arg.Admits(terms) })
+	}
+	return false
 }
 
 // String returns the expression with the labels of its spans, such as (/a/? and

@@ -69,7 +69,7 @@ func TestMatcherAgainstTerms(t *testing.T) {
 			}
 			matchable++
 			for _, d := range docs {
-				want := admits(p.Access(), d.terms)
+				want := p.Access().Admits(d.terms)
 				if want && p.Access().Op != index.All {
 					held++
 				}
@@ -119,7 +119,7 @@ func TestMatcherOfLongStrings(t *testing.T) {
 		}
 		for _, s := range []string{"", "x", long, long + "y", long[:2999], "y" + long} {
 			d := newDocument(t, ix, 1, `{"id":"1","s":"`+s+`"}`)
-			if got, want := matcher.Match(d.body, 0), admits(p.Access(), d.terms); got != want {
+			if got, want := matcher.Match(d.body, 0), p.Access().Admits(d.terms); got != want {
 				t.Errorf("%.40s of a string of %d bytes: %t, and its terms say %t", filter, len(s), got, want)
 			}
 		}
@@ -234,7 +234,7 @@ func FuzzMatcher(f *testing.F) {
 			if matcher == nil {
 				continue
 			}
-			want := admits(p.Access(), ix.Stamp(ix.Terms(nil, doc), ts))
+			want := p.Access().Admits(ix.Stamp(ix.Terms(nil, doc), ts))
 			for range 3 {
 				if got := matcher.Match(body, ts); got != want {
 					t.Fatalf("%q of %s at %d: %t, and its terms say %t: %v", filter, body, ts, got, want, p.Access())

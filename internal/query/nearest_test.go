@@ -28,7 +28,7 @@ func (l indexed) Nearest(ctx context.Context, s Nearest) iter.Seq2[Candidate, er
 	var all []near
 	for _, d := range l.list {
 		v, ok := vector.Parse(at(d.value, s.Path), nil)
-		if !ok || len(v) != len(s.Vector) || !admits(s.Access, d.terms) {
+		if !ok || len(v) != len(s.Vector) || !s.Access.Admits(d.terms) {
 			continue
 		}
 		last := len(v) - 1
@@ -75,7 +75,7 @@ func (l indexed) Latest(ctx context.Context, need Need) iter.Seq2[Candidate, err
 	return func(yield func(Candidate, error) bool) {
 		var body []byte
 		for _, d := range slices.Backward(l.list) {
-			if (need.After == 0 || d.number < need.After) && admits(need.Access, d.terms) && !d.yield(ctx, &body, Candidate{Led: need.Access.Op != index.All}, need.Bare, yield) {
+			if (need.After == 0 || d.number < need.After) && need.Access.Admits(d.terms) && !d.yield(ctx, &body, Candidate{Led: need.Access.Op != index.All}, need.Bare, yield) {
 				return
 			}
 		}

@@ -270,7 +270,7 @@ func (p *pathTest) filter(t *testing.T, docs list, condition string, holds bool)
 	p.rows(t, docs, "SELECT VALUE COUNT(1) FROM c WHERE "+condition, strconv.Itoa(len(ids)))
 	p.filters++
 	access := plan.Access()
-	admitted := admits(access, docs[0].terms)
+	admitted := access.Admits(docs[0].terms)
 	if holds && !admitted || plan.exact && admitted != holds {
 		t.Errorf("%s over %s: the index admits it: %t, want %t; access %s", query, docs[0].body, admitted, holds, access)
 	}

@@ -201,7 +201,7 @@ func TestSuperset(t *testing.T) {
 // admittedBy returns the documents that the index expression of a plan admits.
 func admittedBy(p *Plan, docs list) (numbers []uint64) {
 	for _, d := range docs {
-		if admits(p.Access(), d.terms) {
+		if p.Access().Admits(d.terms) {
 			numbers = append(numbers, d.number)
 		}
 	}

@@ -40,7 +40,7 @@ func (l list) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, er
 		}
 		var body []byte
 		for _, d := range docs {
-			if d.number > need.After && admits(need.Access, d.terms) && !d.yield(ctx, &body, Candidate{Led: need.Access.Op != index.All}, need.Bare, yield) {
+			if d.number > need.After && need.Access.Admits(d.terms) && !d.yield(ctx, &body, Candidate{Led: need.Access.Op != index.All}, need.Bare, yield) {
 				return
 			}
 		}
@@ -75,7 +75,7 @@ func (l indexed) Count(_ context.Context, access index.Expr, most int64) (n int6
 		return min(int64(len(l.list)), most), false, nil // as if it took too many terms
 	}
 	for _, d := range l.list {
-		if admits(access, d.terms) {
+		if access.Admits(d.terms) {
 			n++
 		}
 	}
@@ -90,7 +90,7 @@ func (l indexed) entries(walk Walk) (terms []index.Term, docs map[index.Term]lis
 		place = walk.Span
 	}
 	for _, d := range l.list {
-		if !admits(walk.Access, d.terms) && (walk.Effort == 0 || len(l.list)%2 == 0) {
+		if !walk.Access.Admits(d.terms) && (walk.Effort == 0 || len(l.list)%2 == 0) {
 			continue
 		}
 		found := false
@@ -155,44 +155,6 @@ func (l indexed) Ordered(ctx context.Context, walk Walk) iter.Seq2[Candidate, er
 			}
 		}
 	}
-}
-
-// admits evaluates an index expression over the terms of one document.
-func admits(e index.Expr, terms []index.Term) bool {
-	switch e.Op {
-	case index.All:
-		return true
-	case index.Leaf:
-		for _, t := range terms {
-			if t >= e.Span.Low && t < e.Span.High {
-				return true
-			}
-		}
-		return false
-	case index.Filter:
-		for _, t := range terms {
-			if t >= e.Span.Low && t < e.Span.High {
-				if v, exact := index.DecodeTerm(t); !exact || e.Test(v) {
-					return true
-				}
-			}
-		}
-		return false
-	case index.And:
-		for _, arg := range e.Args {
-			if !admits(arg, terms) {
-				return false
-			}
-		}
-		return true
-	case index.Or:
-		for _, arg := range e.Args {
-			if admits(arg, terms) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // newDocument stores JSON under a number, with a _rid before it as

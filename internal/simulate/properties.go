@@ -21,8 +21,7 @@ type Property struct {
 	// property, so that a key of this one level would route them.
 	Asked float64 `json:"asked"`
 
-	sampled int  // distinct values in the sample
-	unique  bool // no value occurs twice
+	unique bool // no value occurs twice
 }
 
 const (
@@ -77,14 +76,11 @@ func (x *simulation) property(path string) (Property, bool) {
 		return Property{}, false
 	}
 	c := x.count(func(v value.Value) partitionkey.Key { return key(v) })
-	p := Property{Path: path, sampled: len(c.docs), Largest: c.largest}
+	p := Property{Path: path, Largest: c.largest}
 	p.Values = x.distinct([]string{path}, c)
 	p.unique = c.most == 1
 	missing := partitionkey.NewKey(partitionkey.Undefined()).String()
 	p.Missing = c.weights[missing]
-	if c.docs[missing] > 0 {
-		p.sampled--
-	}
 	return p, true
 }
 

@@ -61,7 +61,6 @@ func (s Settings) withDefaults() Settings {
 type simulation struct {
 	Settings
 	ctx      context.Context
-	sample   Sample
 	workload Workload
 	ix       *index.Index
 
@@ -97,7 +96,7 @@ func newSimulation(ctx context.Context, sample Sample, w Workload, s Settings) (
 	if err != nil {
 		return nil, err
 	}
-	x := &simulation{Settings: s, ctx: ctx, sample: sample, workload: w, ix: ix}
+	x := &simulation{Settings: s, ctx: ctx, workload: w, ix: ix}
 	var bytes, insert, read float64
 	for _, d := range sample.Documents {
 		if d.Kind() != value.KindObject {

@@ -16,7 +16,7 @@ type one struct {
 
 func (o one) Candidates(_ context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
-		if need.After > 0 || !admits(need.Access, o.document.terms) {
+		if need.After > 0 || !need.Access.Admits(o.document.terms) {
 			return
 		}
 		*o.found = true
@@ -43,41 +43,6 @@ func (x *simulation) match(i *instance) error {
 		}
 	}
 	return nil
-}
-
-// admits reports whether a document with the terms is in the set of the expression.
-func admits(e index.Expr, terms []index.Term) bool {
-	switch e.Op {
-	case index.All:
-		return true
-	case index.Leaf, index.Filter:
-		for _, t := range terms {
-			if t < e.Span.Low || t >= e.Span.High {
-				continue
-			}
-			if e.Op == index.Leaf {
-				return true
-			}
-			if v, exact := index.DecodeTerm(t); !exact || e.Test(v) {
-				return true
-			}
-		}
-		return false
-	case index.And:
-		for _, arg := range e.Args {
-			if !admits(arg, terms) {
-				return false
-			}
-		}
-		return true
-	case index.Or:
-		for _, arg := range e.Args {
-			if admits(arg, terms) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // leaves counts the spans of an expression, each of which is a lookup.

@@ -31,7 +31,7 @@ type file struct {
 	content  map[*callExpr]*loaded
 }
 
-// symbolKind says what a name stands for.
+// symbolKind is the kind of declaration that a name refers to.
 type symbolKind int
 
 const (

@@ -397,7 +397,7 @@ func (e *emitter) properties(o *object, x *objectExpr, v *env, skip ...string) {
 			continue
 		}
 		if ok && strings.EqualFold(name, "copy") {
-			// As it stands, the name would declare a loop.
+			// A member with the plain name copy would declare a loop.
 			o.members = append(o.members, member{name: name, computed: call("string", termString(name)), value: e.value(item.value, v)})
 			continue
 		}

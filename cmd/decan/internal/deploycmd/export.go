@@ -92,8 +92,8 @@ func (e *exporter) add(kind string, names []string, definition, options *jsonc.O
 	e.resources = append(e.resources, resource)
 }
 
-// escaped returns a value in which strings that would be expressions stand for
-// themselves.
+// escaped returns a value whose strings are not taken for expressions: one that begins
+// with a bracket gets another.
 func escaped(v any) any {
 	switch v := v.(type) {
 	case *jsonc.Array:

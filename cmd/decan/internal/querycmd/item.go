@@ -209,8 +209,7 @@ func (c *itemPut) Run(streams console.Streams) error {
 	})
 }
 
-// report writes a sentence whose last argument is an answer, which stands for its
-// charge.
+// report writes a sentence. Its last argument is an answer, whose charge is written.
 func report(streams console.Streams, format string, args ...any) error {
 	last := len(args) - 1
 	cost := ""

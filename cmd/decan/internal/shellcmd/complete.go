@@ -149,8 +149,8 @@ var (
 // each is the step from a list to its elements.
 const each = "[]"
 
-// aliases returns the names of a statement that stand for documents or for parts of
-// them, with the path of each in a document. c is one as long as the statement has no
+// aliases returns the names that a statement gives to documents or to parts of them, with
+// the path of each in a document. c is one as long as the statement has no
 // FROM.
 func aliases(statement, container string) map[string][]string {
 	all := map[string][]string{}
