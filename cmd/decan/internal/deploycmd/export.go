@@ -92,7 +92,7 @@ func (e *exporter) add(kind string, names []string, definition, options *jsonc.O
 	e.resources = append(e.resources, resource)
 }
 
-// escaped returns a value whose strings are not taken for expressions: one that begins
+// escaped returns a value whose strings are not treated as expressions: one that begins
 // with a bracket gets another.
 func escaped(v any) any {
 	switch v := v.(type) {
