@@ -67,6 +67,7 @@ func startsWith(t *testing.T, dir, refusal string) {
 // TestAcceptLossCommand accepts losses on the command line: for an undamaged directory,
 // and for one without a partition, with and without --start-empty, each twice.
 func TestAcceptLossCommand(t *testing.T) {
+	t.Parallel()
 	dir := checkable(t)
 	before := filesBelow(t, dir)
 	types(t, 2, []string{"check", "--start-empty", dir}, `--start-empty needs --accept-loss: give both`)
@@ -127,6 +128,7 @@ func TestAcceptLossCommand(t *testing.T) {
 // TestQuarantineCommands lists, restores and deletes on the command line: a container
 // that an older catalog does not name, and a directory that is not a partition.
 func TestQuarantineCommands(t *testing.T) {
+	t.Parallel()
 	dir := checkable(t)
 	old := filepath.Join(t.TempDir(), "catalog")
 	if err := os.CopyFS(old, os.DirFS(filepath.Join(dir, "catalog"))); err != nil {

@@ -76,7 +76,7 @@ func (s *stopper) Write(text []byte) (int, error) {
 }
 
 // TestCheckCommand checks a directory with a line for each tenth and without, and
-// interrupts it.
+// interrupts it. It sends signals to its own process, so no other test runs meanwhile.
 func TestCheckCommand(t *testing.T) {
 	dir := checkable(t)
 	before := filesBelow(t, dir)

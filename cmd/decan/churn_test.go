@@ -201,6 +201,7 @@ func (w *churner) verify(t *testing.T, address string) {
 // acknowledged change took effect, and after the next start the catalog names every
 // directory.
 func TestKillWhileContainersChange(t *testing.T) {
+	t.Parallel()
 	rounds := 5
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

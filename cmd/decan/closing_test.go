@@ -16,6 +16,7 @@ import (
 // while it closes partitions with new writes. The next server has every acknowledged
 // write.
 func TestClosingCutShort(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	var gets []servertest.Request
 	for round := range 4 {

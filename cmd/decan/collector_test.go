@@ -7,6 +7,7 @@ import (
 )
 
 func TestPercentFor(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		liveMB uint64
 		want   int

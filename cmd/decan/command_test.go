@@ -18,6 +18,7 @@ import (
 
 // TestCommands runs the stories of testdata: command lines and their output.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {

@@ -484,6 +484,7 @@ func (b *lockedBuffer) String() string {
 // and takes a sample with damages of each kind. DECAN_DAMAGE_TRIALS sets the number of
 // trials, DECAN_DAMAGE_SEED repeats a choice.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	trials, seed := damageTrials, uint64(time.Now().UnixNano())
 	if text := os.Getenv("DECAN_DAMAGE_TRIALS"); text != "" {
 		trials, _ = strconv.Atoi(text)

@@ -66,6 +66,7 @@ func manyContainers(n int) string {
 // TestDeployTwice deploys 200 containers, twice: the second time nothing changes, and
 // what-if says both before and after what is so.
 func TestDeployTwice(t *testing.T) {
+	t.Parallel()
 	d := startDeployment(t)
 	file := d.file(t, "many.json", manyContainers(200))
 	for _, step := range []struct{ flag, want string }{
@@ -83,6 +84,7 @@ func TestDeployTwice(t *testing.T) {
 // TestDeployKilled kills the client in the middle of a deployment: the next deployment
 // makes the rest, and the result is that of one that was not interrupted.
 func TestDeployKilled(t *testing.T) {
+	t.Parallel()
 	d := startDeployment(t)
 	file := d.file(t, "many.json", manyContainers(60))
 	path, err := os.Executable() // Under the name decan it is the program; see TestMain.
@@ -143,6 +145,7 @@ const everything = `{` + templateHead + `,
 // TestExportTemplate exports a database and a keyspace as JSON and as Bicep, and deploys
 // them elsewhere: an export of that is the same, and on the first server nothing changes.
 func TestExportTemplate(t *testing.T) {
+	t.Parallel()
 	d := startDeployment(t)
 	d.decan(t, "deploy", d.file(t, "all.json", everything))
 	for _, form := range []struct {
@@ -167,6 +170,7 @@ func TestExportTemplate(t *testing.T) {
 // TestDeployTables changes a table: new columns are added, old ones stay, and a key cannot
 // change.
 func TestDeployTables(t *testing.T) {
+	t.Parallel()
 	d := startDeployment(t)
 	d.decan(t, "deploy", d.file(t, "all.json", everything))
 	changed := strings.NewReplacer(`{"name": "v", "type": "Map<text,int>"}`, `{"name": "w", "type": "uuid"}`, `"defaultTtl": 3600`, `"defaultTtl": -1`).Replace(everything)
@@ -191,6 +195,7 @@ func TestDeployTables(t *testing.T) {
 
 // TestDeployNested deploys templates three deep, with a loop over a list of the outer one.
 func TestDeployNested(t *testing.T) {
+	t.Parallel()
 	d := startDeployment(t)
 	container := `{"type": "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers", "apiVersion": "2024-05-15", "name": "[format('acc/deep/{0}', parameters('names')[copyIndex()])]",
 	 "copy": {"name": "c", "count": "[length(parameters('names'))]", "mode": "serial", "batchSize": 1},

@@ -106,6 +106,7 @@ func TestServeFlagsInEnvironment(t *testing.T) {
 // TestFlagsInDocuments checks that a flag that a page names is one of some command.
 // Lines of pictures and about other programs are left out.
 func TestFlagsInDocuments(t *testing.T) {
+	t.Parallel()
 	flags := map[string]bool{"help": true}
 	var walk func(*kong.Node)
 	walk = func(node *kong.Node) {

@@ -135,6 +135,7 @@ const hostileMemory = 512
 // requires that the median latency of normal clients is below 20 times the one without
 // hostile clients, and below 20 ms.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	length, crowd := time.Second, 4
 	if text := os.Getenv("DECAN_HOSTILE"); text != "" {
 		var err error
@@ -328,6 +329,7 @@ func (r readiness) share(since readiness) float64 {
 // TestFewDescriptors opens 300 idle connections to a server with 256 descriptors: new
 // clients connect, the admin port answers, and stores are created, written and opened.
 func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no descriptor limit")
 	}

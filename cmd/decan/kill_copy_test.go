@@ -23,6 +23,7 @@ import (
 // job works: each start continues the job, and in the end both containers have the same
 // documents and every invariant holds.
 func TestKillWhileCopying(t *testing.T) {
+	t.Parallel()
 	const documents, rounds = 1000, 4
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -94,6 +94,7 @@ func (b *builtTable) ask(t *testing.T, client *cqltest.Client, text string, want
 // and index have exactly the rows of the table, and every check is clean. The number of
 // rounds is a quarter of DECAN_CRASH_ROUNDS.
 func TestKillCQLBuilds(t *testing.T) {
+	t.Parallel()
 	rounds := max(3, crashRounds(t)/4)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)

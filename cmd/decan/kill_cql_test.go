@@ -300,6 +300,7 @@ func (w *rowWriter) wrong(found map[slot]int) string {
 // several is whole in the end, and every check is clean. DECAN_CRASH_ROUNDS sets the number
 // of rounds.
 func TestKillCQL(t *testing.T) {
+	t.Parallel()
 	rounds := crashRounds(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)
@@ -480,6 +481,7 @@ func reshape(p *process, random *rand.Rand, done *atomic.Int32) {
 // merges, and kills the real binary with SIGKILL: one order of all operations explains
 // every answer. The number of rounds is half of DECAN_CRASH_ROUNDS.
 func TestKillCQLLinearizable(t *testing.T) {
+	t.Parallel()
 	rounds := max(3, crashRounds(t)/2)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)

@@ -235,6 +235,7 @@ func wrongly(err error) error {
 // or if it has none, before the death of the process, or missing. The number of rounds is
 // half of DECAN_CRASH_ROUNDS.
 func TestKillLinearizable(t *testing.T) {
+	t.Parallel()
 	rounds := max(3, crashRounds(t)/2)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)

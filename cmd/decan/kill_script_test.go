@@ -107,6 +107,7 @@ func (s *scripter) verify(t *testing.T, address string) {
 // has all documents of one run or none: those of the last acknowledged operation, or of
 // one without an answer. Every invariant holds.
 func TestKillWhileScripting(t *testing.T) {
+	t.Parallel()
 	rounds := min(crashRounds(t), 6)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)

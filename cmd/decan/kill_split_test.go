@@ -49,6 +49,7 @@ func (m *torn) count(writers []*writer) {
 // a query over all partitions, the check is clean, and no directory remains.
 // DECAN_CRASH_ROUNDS sets the number of rounds.
 func TestKillWhileSplitting(t *testing.T) {
+	t.Parallel()
 	rounds := crashRounds(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +61,11 @@ type cleaned struct{ m *testing.M }
 
 // Run runs the tests, and removes the result of binary.
 func (c cleaned) Run() int {
+	// Most tests wait for the disk or another process most of the time. A flag of the
+	// command line takes precedence, because it is parsed later.
+	if err := flag.Set("test.parallel", strconv.Itoa(max(testsAtOnce, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 	defer func() {
 		if built.Load() {
 			if path, err := binary(); err == nil {
@@ -67,6 +75,9 @@ func (c cleaned) Run() int {
 	}()
 	return c.m.Run()
 }
+
+// testsAtOnce is the number of parallel tests that run at the same time, at least.
+const testsAtOnce = 8
 
 var built atomic.Bool // binary was called
 
@@ -285,6 +296,7 @@ func (w *writer) verify(t *testing.T, address string) {
 // acknowledged write is lost, no write is there in part, and every invariant holds.
 // DECAN_CRASH_ROUNDS sets the number of rounds.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	rounds := crashRounds(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)
@@ -346,6 +358,7 @@ func TestKill(t *testing.T) {
 
 // TestSecondSignal ends a server that waits for a request that never ends.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	p := spawn(t, "--in-memory")
 	conn, err := net.Dial("tcp", p.address)
 	if err != nil {

@@ -141,6 +141,7 @@ const (
 // dropped, or light, or none. DECAN_COPY_ROUNDS sets the number of copies per order,
 // DECAN_COPY_SEED repeats a choice.
 func TestLiveCopy(t *testing.T) {
+	t.Parallel()
 	rounds, seed := 1, uint64(time.Now().UnixNano())
 	if text := os.Getenv("DECAN_COPY_ROUNDS"); text != "" {
 		rounds, _ = strconv.Atoi(text)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestDivideMemory(t *testing.T) {
+	t.Parallel()
 	const mb, gb = 1 << 20, 1 << 30
 	type options = server.MemoryOptions
 	for _, c := range []struct {

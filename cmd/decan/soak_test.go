@@ -248,6 +248,7 @@ func (s *soaker) soak(t *testing.T, address string) {
 // limit. It logs the memory every ten seconds. DECAN_SOAK sets the duration; `make soak`
 // runs for ten minutes with 64 clients.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	length, clients := 2*time.Second, 16
 	if text := os.Getenv("DECAN_SOAK"); text != "" {
 		var err error
