@@ -3,6 +3,7 @@ package deploy
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ const good = `{ // A comment.
 }`
 
 func expandText(text string) (*Deployment, error) {
-	return Expand(Request{Template: text, Scope: testScope})
+	return Expand(Request{Template: Source{Name: "main.json", Text: text}, Scope: testScope})
 }
 
 // TestGood expands the template that the next tests break.
@@ -60,36 +61,29 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// tokens returns where the tokens of a JSON text begin.
-func tokens(text string) []int {
-	var out []int
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case strings.IndexByte(" \n", c) >= 0:
-		case c == '"':
-			out = append(out, i)
-			for i++; text[i] != '"'; i++ {
-			}
-		case strings.IndexByte("{}[]:,", c) >= 0:
-			out = append(out, i)
-		case i == 0 || strings.IndexByte(" \n:,[{", text[i-1]) >= 0:
-			out = append(out, i)
-		}
-	}
-	return out
-}
+// jsonToken is a token of a JSON text, or a word of a comment.
+var jsonToken = regexp.MustCompile(`"[^"]*"|[{}\[\]:,]|[^\s"{}\[\]:,]+`)
 
-// TestBrokenAtEachToken breaks a good template at each of its tokens: nothing panics, and
-// each refusal has a place inside the text.
+// TestBrokenAtEachToken breaks a good template at each of its tokens, by cutting the text or
+// the token, and by writing something before it or in its place: nothing panics, and each
+// refusal has a place inside the text.
 func TestBrokenAtEachToken(t *testing.T) {
 	t.Parallel()
 	lines := strings.Count(good, "\n") + 1
-	for _, i := range tokens(good) {
-		for _, broken := range []string{good[:i], good[:i] + "?" + good[i:], good[:i] + good[i+1:], good[:i] + "null, " + good[i:]} {
+	count, refused := 0, 0
+	for _, token := range jsonToken.FindAllStringIndex(good, -1) {
+		i, end := token[0], token[1]
+		for _, broken := range []string{
+			good[:i], good[:i] + "?" + good[i:], good[:i] + good[i+1:], good[:i] + "null, " + good[i:],
+			good[:i] + good[end:], good[:i] + `"x"` + good[end:], good[:i] + "7" + good[end:], good[:i] + "null" + good[end:],
+			good[:i] + "[]" + good[end:], good[:i] + "{}" + good[end:], good[:i] + `"[a(]"` + good[end:], good[:i] + "}" + good[end:], good[:end] + good[i:],
+		} {
+			count++
 			_, err := expandText(broken)
 			if err == nil {
-				continue // Such as a name without its first quote being part of a comment.
+				continue // Such as another name of a member that may be missing.
 			}
+			refused++
 			line, column := 0, 0
 			if parse, is := errors.AsType[*jsonc.Error](err); is {
 				line, column = parse.Line, parse.Column
@@ -100,6 +94,10 @@ func TestBrokenAtEachToken(t *testing.T) {
 				t.Fatalf("broken at byte %d (%.40q): %v has the place %d, %d", i, broken[max(i-10, 0):], err, line, column)
 			}
 		}
+	}
+	t.Logf("%d broken templates, %d refused", count, refused)
+	if refused < count*3/4 {
+		t.Errorf("%d of %d were refused: too few to believe", refused, count)
 	}
 }
 
@@ -217,7 +215,7 @@ func TestParameters(t *testing.T) {
 		{`{"s":`, nil, "the text ends where a value is expected"},
 		{`{"s":{"value":5}}`, nil, "Expected a value of type 'String, Uri', but received a value of type 'Integer'."},
 	} {
-		d, err := Expand(Request{Template: text, Parameters: c.file, Values: c.values, Scope: testScope})
+		d, err := Expand(Request{Template: Source{Text: text}, Parameters: []Source{{Text: c.file}}, Values: c.values, Scope: testScope})
 		got := ""
 		if err != nil {
 			got = err.Error()

@@ -149,7 +149,7 @@ func refuse(others []*Resource) error {
 		one = fmt.Sprintf("%d resources that do not exist here", len(others))
 	}
 	return &Error{
-		Code: "NotSupported", Line: others[0].Line, Column: others[0].Column,
+		Code: "NotSupported", File: others[0].File, Line: others[0].Line, Column: others[0].Column,
 		Message: fmt.Sprintf("The template has %s: %s.", one, strings.Join(list, ", ")),
 	}
 }

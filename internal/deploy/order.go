@@ -190,7 +190,7 @@ func (x *expander) collect(sorted []int, needs [][]int) []*Resource {
 		position[i] = len(out)
 		out = append(out, &Resource{
 			ID: e.ID, Type: e.Type, Name: e.Name, APIVersion: e.APIVersion, Symbol: e.symbol,
-			Body: e.body, Needs: list, Line: e.node.Line, Column: e.node.Column, env: e.env(expression.AllowReference),
+			Body: e.body, Needs: list, File: e.node.File, Line: e.node.Line, Column: e.node.Column, env: e.env(expression.AllowReference),
 		})
 	}
 	return out

@@ -11,28 +11,28 @@ import (
 	"github.com/decandb/decan/internal/deploy/jsonc"
 )
 
-// given reads the parameters file: an object by name, or one with a member parameters.
-func (r Request) given() (*jsonc.Node, error) {
-	if strings.TrimSpace(r.Parameters) == "" {
-		return nil, nil
-	}
-	root, err := jsonc.Parse(r.Parameters)
-	if err != nil {
-		parse := new(jsonc.Error)
-		if !errors.As(err, &parse) {
+// given reads the parameters files: objects by name, or with a member parameters.
+func (r Request) given() ([]jsonc.Field, error) {
+	var all []jsonc.Field
+	for _, source := range r.Parameters {
+		if strings.TrimSpace(source.Text) == "" {
+			continue
+		}
+		root, err := source.parse()
+		if parse, is := errors.AsType[*jsonc.Error](err); is {
+			return nil, &Error{Code: invalidContent, Message: parse.Message, File: source.Name, Line: parse.Line, Column: parse.Column}
+		} else if err != nil {
 			return nil, err
 		}
-		return nil, &Error{Code: invalidContent, Message: parse.Message, Line: parse.Line, Column: parse.Column, InParameters: true}
+		if inner := root.Get("parameters"); inner.IsObject() && root.Get("$schema") != nil || inner.IsObject() && inner.Get("value") == nil {
+			root = inner
+		}
+		if !root.IsObject() {
+			return nil, failAt(root, "The parameters must be a JSON object.")
+		}
+		all = append(all, root.Fields...)
 	}
-	if inner := root.Get("parameters"); inner.IsObject() && root.Get("$schema") != nil || inner.IsObject() && inner.Get("value") == nil {
-		root = inner
-	}
-	if !root.IsObject() {
-		e := failAt(root, "The parameters must be a JSON object.")
-		e.InParameters = true
-		return nil, e
-	}
-	return root, nil
+	return all, nil
 }
 
 // argument is the value of a parameter.
@@ -41,26 +41,23 @@ type argument struct {
 	place *jsonc.Node // Nil for values of the command line.
 }
 
-// takeTexts takes the parameters of a file and of texts by name.
-func (t *template) takeTexts(file *jsonc.Node, texts map[string]string) error {
+// takeTexts takes the parameters of files and of texts by name.
+func (t *template) takeTexts(files []jsonc.Field, texts map[string]string) error {
 	args := map[string]argument{}
 	var names []string
-	if file != nil {
-		for _, field := range file.Fields {
-			if !field.Node.IsObject() || field.Node.Get("value") == nil {
-				e := failAt(field.Node, "The parameter '%s' must be an object with a value.", field.Name)
-				if field.Node.Get("reference") != nil {
-					e.Message = fmt.Sprintf("The parameter '%s' refers to a key vault, which does not exist here: give the value itself, such as on the command line.", field.Name)
-				}
-				e.InParameters = true
-				return e
+	for _, field := range files {
+		if !field.Node.IsObject() || field.Node.Get("value") == nil {
+			e := failAt(field.Node, "The parameter '%s' must be an object with a value.", field.Name)
+			if field.Node.Get("reference") != nil {
+				e.Message = fmt.Sprintf("The parameter '%s' refers to a key vault, which does not exist here: give the value itself, such as on the command line.", field.Name)
 			}
-			lower := strings.ToLower(field.Name)
-			if _, twice := args[lower]; !twice {
-				names = append(names, field.Name)
-			}
-			args[lower] = argument{field.Node.Get("value").Plain(), field.Node}
+			return e
 		}
+		lower := strings.ToLower(field.Name)
+		if _, twice := args[lower]; !twice {
+			names = append(names, field.Name)
+		}
+		args[lower] = argument{field.Node.Get("value").Plain(), field.Node}
 	}
 	for name, text := range texts {
 		value, err := t.parseText(name, text)
@@ -123,8 +120,10 @@ func (t *template) take(names []string, args map[string]argument) error {
 		}
 	}
 	if unknown != nil {
-		return &Error{Code: invalidTemplate, checked: true, Message: fmt.Sprintf("The following parameters were supplied, but do not correspond to any parameters defined in the template: '%s'. The parameters defined in the template are: '%s'. Please see https://aka.ms/arm-pass-parameter-values for usage details.",
-			strings.Join(unknown, ", "), strings.Join(known, ", "))}
+		e := failAt(args[strings.ToLower(unknown[0])].place, "The following parameters were supplied, but do not correspond to any parameters defined in the template: '%s'. The parameters defined in the template are: '%s'. Please see https://aka.ms/arm-pass-parameter-values for usage details.",
+			strings.Join(unknown, ", "), strings.Join(known, ", "))
+		e.checked = true
+		return e
 	}
 	if declared == nil {
 		return nil
@@ -162,7 +161,7 @@ func (t *template) parameter(name string, declared *jsonc.Node, arg argument) (a
 	if err := t.check(value, declared, "the template parameter '%s'", name, 0); err != nil {
 		e := at(place, err)
 		if arg.value != nil && arg.place != nil {
-			e.Line, e.Column, e.InParameters = arg.place.Line, arg.place.Column, true
+			e.place(arg.place)
 		}
 		return nil, e
 	}

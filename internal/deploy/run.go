@@ -103,7 +103,7 @@ func (r *run) one(item Item) (Change, error) {
 	}
 	if condition, has := body.Get("condition"); has {
 		return nothing, &Error{
-			Code: invalidTemplate, Line: item.Line, Column: item.Column,
+			Code: invalidTemplate, File: item.File, Line: item.Line, Column: item.Column,
 			Message: fmt.Sprintf("The condition of the resource '%s' is %s; it must be true or false.", item.Name, jsonc.Text(condition)),
 		}
 	}

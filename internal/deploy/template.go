@@ -32,11 +32,12 @@ const (
 
 // Error is a template or parameter that is refused, with the code of the service.
 type Error struct {
-	Code         string
-	Message      string
-	Line, Column int // The place in the template or parameters file; 0 if there is none.
-	// InParameters means that the place is in the parameters file.
-	InParameters bool
+	Code    string
+	Message string
+	// File, Line and Column are the place: File is the Name of a [Source], or a file that its
+	// Place returns. Line is 0 if there is no place, such as for a value of the command line.
+	File         string
+	Line, Column int
 
 	checked bool // The message needs no words around it.
 }
@@ -53,19 +54,37 @@ const (
 // failAt returns an error at a node.
 func failAt(node *jsonc.Node, format string, args ...any) *Error {
 	e := &Error{Code: invalidTemplate, Message: fmt.Sprintf(format, args...)}
-	if node != nil {
-		e.Line, e.Column = node.Line, node.Column
-	}
+	e.place(node)
 	return e
 }
+
+// place gives an error the place of a node, if there is one.
+func (e *Error) place(node *jsonc.Node) {
+	if node != nil {
+		e.File, e.Line, e.Column = node.File, node.Line, node.Column
+	}
+}
+
+// misplaced is an error of an expression with its node. The words around it, which are
+// those of the service, have the place of the whole resource.
+type misplaced struct {
+	error
+	node *jsonc.Node
+}
+
+// Unwrap returns the error itself.
+func (m misplaced) Unwrap() error { return m.error }
 
 // at gives an error the place of a node, unless it has one.
 func at(node *jsonc.Node, err error) *Error {
 	if e, is := errors.AsType[*Error](err); is {
-		if e.Line == 0 && node != nil {
-			e.Line, e.Column = node.Line, node.Column
+		if e.Line == 0 {
+			e.place(node)
 		}
 		return e
+	}
+	if inner, is := errors.AsType[misplaced](err); is {
+		node = inner.node
 	}
 	return failAt(node, "%s", err)
 }
@@ -75,15 +94,48 @@ func wrap(node *jsonc.Node, err error, format string, args ...any) *Error {
 	if e, is := errors.AsType[*Error](err); is {
 		return at(node, e)
 	}
+	if inner, is := errors.AsType[misplaced](err); is {
+		node = inner.node
+	}
 	return failAt(node, format, append(args, err)...)
+}
+
+// Source is a text and where it comes from.
+type Source struct {
+	Name string // Of the file, for the places of errors.
+	Text string
+	// Place returns the place that a place of the text was compiled from; nil if the text
+	// was not compiled. Lines and columns are those of [jsonc.Node].
+	Place func(line, column int) (file string, fromLine, fromColumn int)
+}
+
+// parse reads the text. The nodes have the places of what it was compiled from.
+func (s Source) parse() (*jsonc.Node, error) {
+	root, err := jsonc.Parse(s.Text)
+	if err == nil {
+		s.relocate(root)
+	}
+	return root, err
+}
+
+func (s Source) relocate(node *jsonc.Node) {
+	node.File = s.Name
+	if s.Place != nil {
+		node.File, node.Line, node.Column = s.Place(node.Line, node.Column)
+	}
+	for _, item := range node.Items {
+		s.relocate(item)
+	}
+	for _, field := range node.Fields {
+		s.relocate(field.Node)
+	}
 }
 
 // Request is what [Expand] gets.
 type Request struct {
-	// Template is the text of the template.
-	Template string
-	// Parameters is the text of a parameters file, or empty.
-	Parameters string
+	Template Source
+	// Parameters are parameters files. Later values replace earlier ones.
+	Parameters []Source
 	// Values are parameters by name, as text: for a parameter of the type string the text
 	// is the value, for others it is JSON. They replace those of the file.
 	Values map[string]string
@@ -125,7 +177,8 @@ type Resource struct {
 	Body *jsonc.Object
 	// Needs are the resources that must exist before, as positions in the list.
 	Needs []int
-	// Line and Column are the place of the resource in the template.
+	// File, Line and Column are the place of the resource, as in [Error].
+	File         string
 	Line, Column int
 
 	env *expression.Env
@@ -139,7 +192,7 @@ func (r *Resource) Resolve(runtime expression.Runtime) (*jsonc.Object, error) {
 	resolved, err := expression.Resolve(r.Body, &env)
 	if err != nil {
 		return nil, &Error{
-			Code: invalidTemplate, Line: r.Line, Column: r.Column,
+			Code: invalidTemplate, File: r.File, Line: r.Line, Column: r.Column,
 			Message: fmt.Sprintf("Unable to process template language expressions for resource '%s' at line '%d' and column '%d'. '%s'", r.ID, r.Line, r.Column, err),
 		}
 	}
@@ -166,7 +219,7 @@ func (d *Deployment) Resolve(o Output, runtime expression.Runtime) (any, error) 
 // Expand evaluates a template. The error is an [*Error] or a [*jsonc.Error]; the latter is
 // about the template.
 func Expand(request Request) (*Deployment, error) {
-	root, err := jsonc.Parse(request.Template)
+	root, err := request.Template.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +382,14 @@ func (t *template) evaluate(node *jsonc.Node, env *expression.Env) (any, error) 
 	if !is {
 		return node.Value, nil
 	}
-	return evaluateText(text, env)
+	value, err := evaluateText(text, env)
+	if err != nil {
+		if _, is := errors.AsType[misplaced](err); !is {
+			err = misplaced{err, node}
+		}
+		return nil, err
+	}
+	return value, nil
 }
 
 // evaluateText returns the value of a string of a template.
@@ -365,7 +425,7 @@ func (t *template) evaluateObject(node *jsonc.Node, env *expression.Env) (any, e
 		if _, is := expression.Is(name); is || strings.HasPrefix(name, "[[") {
 			value, err := evaluateText(name, env)
 			if err != nil {
-				return nil, err
+				return nil, misplaced{err, field.Node}
 			}
 			text, is := value.(string)
 			if !is {

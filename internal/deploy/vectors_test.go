@@ -47,7 +47,7 @@ func TestVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := Expand(Request{Template: jsonc.Text(root.Plain()), Scope: testScope})
+			d, err := Expand(Request{Template: Source{Text: jsonc.Text(root.Plain())}, Scope: testScope})
 			switch {
 			case c.Refused != nil:
 				if err == nil {

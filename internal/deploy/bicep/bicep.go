@@ -49,13 +49,14 @@ const (
 )
 
 // Compile reads the Bicep file name of fsys, and the modules and files that it
-// loads, and returns a template as indented JSON. Names that the file gives
+// loads, and returns a template as indented JSON, which knows where its parts come from.
+// Names that the file gives
 // are relative to it; one that leads out of fsys is refused. The file system of
 // an os.Root refuses symbolic links that leave the folder too.
 //
 // The error is an *Error when the files are wrong, and wraps the error of
 // fsys when the file name itself cannot be read.
-func Compile(fsys fs.FS, name string) ([]byte, error) {
+func Compile(fsys fs.FS, name string) (*Compiled, error) {
 	c := newCompiler(fsys)
 	f, err := c.root(name, false)
 	if err != nil {
@@ -65,7 +66,7 @@ func Compile(fsys fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(template)
+	return f.encode(template)
 }
 
 // Parameters is what a .bicepparam file asks for.
@@ -74,9 +75,9 @@ type Parameters struct {
 	// .bicep or a .json file; it is empty with "using none".
 	Using string
 	// Template is the template that Using names, compiled; nil with "using none".
-	Template []byte
-	// JSON is a parameters file: $schema, contentVersion and parameters.
-	JSON []byte
+	Template *Compiled
+	// Values is a parameters file: $schema, contentVersion and parameters.
+	Values *Compiled
 }
 
 // Options are what a .bicepparam file may use of its surroundings.
@@ -87,7 +88,7 @@ type Options struct {
 	// Evaluate evaluates a template without resources and returns the values
 	// of its outputs. It is called at most once, and only for files that
 	// hold an expression. Nil refuses such files.
-	Evaluate func(template []byte) (map[string]json.RawMessage, error)
+	Evaluate func(template *Compiled) (map[string]json.RawMessage, error)
 }
 
 // CompileParameters reads the .bicepparam file name of fsys and the template

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/decandb/decan/internal/deploy"
+	"github.com/decandb/decan/internal/deploy/jsonc"
 )
 
 // goodSources returns every source of the vectors, with its path.
@@ -42,19 +45,19 @@ func compileBroken(t testing.TB, files fstest.MapFS, path, source string) error 
 	var err error
 	if strings.HasSuffix(path, ".bicepparam") {
 		var p *Parameters
-		evaluate := func(b []byte) (map[string]json.RawMessage, error) {
-			if !json.Valid(b) {
+		evaluate := func(b *Compiled) (map[string]json.RawMessage, error) {
+			if !json.Valid(b.JSON) {
 				t.Errorf("%s: no JSON:\n%s", path, source)
 			}
 			return map[string]json.RawMessage{"values": json.RawMessage("{}")}, nil
 		}
-		if p, err = CompileParameters(files, path, Options{Evaluate: evaluate}); err == nil && !json.Valid(p.JSON) {
+		if p, err = CompileParameters(files, path, Options{Evaluate: evaluate}); err == nil && !json.Valid(p.Values.JSON) {
 			t.Errorf("%s: no JSON:\n%s", path, source)
 		}
 	} else {
-		var b []byte
-		if b, err = Compile(files, path); err == nil && !json.Valid(b) {
-			t.Errorf("%s: no JSON:\n%s", path, source)
+		var b *Compiled
+		if b, err = Compile(files, path); err == nil {
+			return expandBroken(t, b, path, source)
 		}
 	}
 	if err == nil {
@@ -68,6 +71,22 @@ func compileBroken(t testing.TB, files fstest.MapFS, path, source string) error 
 	for _, d := range e.Diagnostics {
 		if d.Line < 1 || d.Column < 1 || d.Code == "" || d.Message == "" || d.File == "" {
 			t.Errorf("%s: a diagnostic is not whole: %+v\n%s", path, d, source)
+		}
+	}
+	return err
+}
+
+// expandBroken expands what was compiled; a refusal must have a place in a source.
+func expandBroken(t testing.TB, compiled *Compiled, path, source string) error {
+	t.Helper()
+	_, err := deploy.Expand(deploy.Request{Template: deploy.Source{Text: string(compiled.JSON), Place: compiled.Place}})
+	if syntax, is := errors.AsType[*jsonc.Error](err); is {
+		t.Errorf("%s: no JSON: %v\n%s", path, syntax, source)
+	}
+	if e, is := errors.AsType[*deploy.Error](err); is {
+		ext := filepath.Ext(e.File)
+		if ext != ".bicep" && ext != ".json" || e.Line < 1 || e.Column < 1 || e.File == path && e.Line > strings.Count(source, "\n")+1 {
+			t.Errorf("%s: the place %s(%d,%d) of %v is in no source:\n%s", path, e.File, e.Line, e.Column, err, source)
 		}
 	}
 	return err
@@ -157,7 +176,7 @@ func FuzzFormat(f *testing.F) {
 	sources, files := goodSources(f)
 	for path := range sources {
 		if b, err := Compile(files, path); err == nil {
-			f.Add(string(b))
+			f.Add(string(b.JSON))
 		}
 	}
 	f.Add(`{"resources":[{"type":"A.B/c/d","apiVersion":"1","name":"[concat('a', '/', 'b')]","properties":{"x":"[if(true(), createArray(1, 'a'), tryGet(json('{}'), 'a', 0))]"}}]}`)

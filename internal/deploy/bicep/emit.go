@@ -121,9 +121,9 @@ func (e *emitter) file() *object {
 	for _, s := range e.f.order {
 		switch {
 		case s.decl.keyword == "metadata":
-			metadata.set(s.name, e.value(s.decl.value, nil))
+			metadata.setFrom(e.f, s.at, s.name, e.value(s.decl.value, nil))
 		case s.kind == symParameter:
-			parameters.set(s.name, e.parameter(s))
+			parameters.setFrom(e.f, s.at, s.name, e.parameter(s))
 		case s.kind == symType:
 			e.definition(s, s.name)
 		case s.kind == symFunction:
@@ -131,11 +131,11 @@ func (e *emitter) file() *object {
 		case s.kind == symVariable:
 			e.variable(s, s.name)
 		case s.kind == symResource:
-			resources.set(s.path(), e.resource(s))
+			resources.setFrom(e.f, s.at, s.path(), e.resource(s))
 		case s.kind == symModule:
-			resources.set(s.path(), e.module(s))
+			resources.setFrom(e.f, s.at, s.path(), e.module(s))
 		case s.kind == symOutput:
-			outputs.set(s.name, e.output(s))
+			outputs.setFrom(e.f, s.at, s.name, e.output(s))
 		}
 	}
 	e.imports()
@@ -229,7 +229,7 @@ func (e *emitter) variable(s *symbol, name string) {
 		e.copies = append(e.copies, e.copyOf(l, name, name, nil))
 		return
 	}
-	e.variables.set(name, e.value(s.decl.value, nil))
+	e.variables.setFrom(e.f, s.decl.value.at(), name, e.value(s.decl.value, nil))
 }
 
 // copyOf writes a loop over values; loop is the name in copyIndex.
@@ -243,7 +243,7 @@ func (e *emitter) copyOf(l *forExpr, name, loop string, v *env) *object {
 	if loop != "" {
 		index = call("copyIndex", termString(loop))
 	}
-	c.set("count", call("length", list))
+	c.setFrom(e.f, l.list.at(), "count", call("length", list))
 	input := e.value(l.body, loopEnv(l, list, index, v))
 	switch n := input.(type) {
 	case []any, bool:
@@ -252,7 +252,7 @@ func (e *emitter) copyOf(l *forExpr, name, loop string, v *env) *object {
 	case int64:
 		input = call("int", quote(n))
 	}
-	c.set("input", input)
+	c.setFrom(e.f, l.body.at(), "input", input)
 	return c
 }
 
@@ -283,13 +283,13 @@ func (e *emitter) function(s *symbol, namespace, name string) {
 	}
 	m := newObject("parameters", parameters, "output", output)
 	e.decorate(m, d.decorators)
-	e.functions[namespace].set(name, m)
+	e.functions[namespace].setFrom(e.f, s.at, name, m)
 }
 
 func (e *emitter) definition(s *symbol, name string) {
 	t := e.schema(s.decl.typ)
 	e.decorate(t, s.decl.decorators)
-	e.definitions.set(name, t)
+	e.definitions.setFrom(e.f, s.at, name, t)
 }
 
 func (e *emitter) parameter(s *symbol) *object {
@@ -299,7 +299,7 @@ func (e *emitter) parameter(s *symbol) *object {
 			t.set("type", schemaKind(e.f.types[s.decl.value]))
 		}
 		inline := &emitter{emission: e.emission, f: e.f, inline: true}
-		t.set("defaultValue", inline.value(s.decl.value, nil))
+		t.setFrom(e.f, s.decl.value.at(), "defaultValue", inline.value(s.decl.value, nil))
 	}
 	e.decorate(t, s.decl.decorators)
 	return t
@@ -310,7 +310,7 @@ func (e *emitter) output(s *symbol) *object {
 	if l, ok := s.decl.value.(*forExpr); ok {
 		t.set("copy", e.copyOf(l, "", "", nil))
 	} else {
-		t.set("value", e.value(s.decl.value, nil))
+		t.setFrom(e.f, s.decl.value.at(), "value", e.value(s.decl.value, nil))
 	}
 	e.decorate(t, s.decl.decorators)
 	return t
@@ -329,7 +329,7 @@ func (e *emitter) resource(s *symbol) *object {
 	if scope := holder.body.get("scope"); scope != nil {
 		e.scopeOf(r, scope, hv)
 	}
-	r.set("name", e.fullName(s, v))
+	r.setFrom(e.f, s.nameAt(), "name", e.fullName(s, v))
 	e.properties(r, s.body, v, "name", "scope", "parent", "dependsOn")
 	e.dependencies(r, s, v)
 	e.decorate(r, s.decl.decorators)
@@ -359,11 +359,15 @@ func (e *emitter) head(s *symbol, r *object) *env {
 			c.set("mode", "serial")
 			c.set("batchSize", e.value(batch.args[0], nil))
 		}
-		r.set("copy", c)
+		r.setFrom(e.f, s.loop.list.at(), "copy", c)
 		v = loopEnv(s.loop, list, call("copyIndex"), nil)
 	}
 	if t := e.condition(s, v); t != nil {
-		r.set("condition", t)
+		at := s.at
+		if s.condition != nil {
+			at = s.condition.at()
+		}
+		r.setFrom(e.f, at, "condition", t)
 	}
 	return v
 }
@@ -398,17 +402,17 @@ func (e *emitter) properties(o *object, x *objectExpr, v *env, skip ...string) {
 		}
 		if ok && strings.EqualFold(name, "copy") {
 			// A member with the plain name copy would declare a loop.
-			o.members = append(o.members, member{name: name, computed: call("string", termString(name)), value: e.value(item.value, v)})
+			o.members = append(o.members, member{name: name, computed: call("string", termString(name)), value: e.value(item.value, v), from: origin{e.f, item.value.at().start}})
 			continue
 		}
 		if ok {
-			o.set(escapeLiteral(name), e.value(item.value, v))
+			o.setFrom(e.f, item.value.at(), escapeLiteral(name), e.value(item.value, v))
 			continue
 		}
 		if item.spread {
 			continue // of the body of a resource; the checker refuses it
 		}
-		o.members = append(o.members, member{computed: e.term(item.key, v), value: e.value(item.value, v)})
+		o.members = append(o.members, member{computed: e.term(item.key, v), value: e.value(item.value, v), from: origin{e.f, item.value.at().start}})
 	}
 	if len(copies) > 0 {
 		o.members = slices.Insert(o.members, 0, member{name: "copy", value: copies})
@@ -455,6 +459,14 @@ func (e *emitter) at(s *symbol, index term) *env {
 		index = call("copyIndex")
 	}
 	return loopEnv(s.loop, e.term(s.loop.list, nil), index, nil)
+}
+
+// nameAt returns where the name of a resource or a module is written.
+func (s *symbol) nameAt() span {
+	if name := s.body.get("name"); name != nil {
+		return name.at()
+	}
+	return s.at
 }
 
 // fullName writes the name with those of its parents.
@@ -533,7 +545,7 @@ func (e *emitter) module(s *symbol) *object {
 	v := e.head(s, r)
 	r.set("type", "Microsoft.Resources/deployments")
 	r.set("apiVersion", deploymentsVersion)
-	r.set("name", e.moduleName(s, v))
+	r.setFrom(e.f, s.nameAt(), "name", e.moduleName(s, v))
 	scope := s.body.get("scope")
 	if scope != nil {
 		e.scopeOf(r, scope, v)
@@ -561,10 +573,10 @@ func (e *emitter) module(s *symbol) *object {
 			}
 			if l, ok := params.items[i].value.(*forExpr); ok {
 				// A map and no copy: an expander need not know of loops in parameters.
-				values.set(name, newObject("value", e.expression(l, v)))
+				values.setFrom(e.f, l.at(), name, newObject("value", e.expression(l, v)))
 				continue
 			}
-			values.set(name, newObject("value", e.value(params.items[i].value, v)))
+			values.setFrom(e.f, params.items[i].value.at(), name, newObject("value", e.value(params.items[i].value, v)))
 		}
 		p.set("parameters", values)
 	} else if x := s.body.get("params"); x != nil && !ok {
@@ -582,7 +594,7 @@ func (e *emitter) module(s *symbol) *object {
 	if template != nil {
 		e.spend(countNodes(template, e.left+1))
 	}
-	p.set("template", template)
+	p.setFrom(e.f, s.at, "template", template)
 	r.set("properties", p)
 	e.dependencies(r, s, v)
 	e.decorate(r, s.decl.decorators)

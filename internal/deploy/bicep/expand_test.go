@@ -21,9 +21,14 @@ var scope = expression.Scope{
 	ResourceGroup: "rg", Location: "westus", Deployment: "main",
 }
 
+// sourceOf returns a compiled text with the places of its sources.
+func sourceOf(c *bicep.Compiled) deploy.Source {
+	return deploy.Source{Text: string(c.JSON), Place: c.Place}
+}
+
 // outputsOf expands a template and returns its outputs as JSON.
-func outputsOf(template []byte) (map[string]json.RawMessage, error) {
-	d, err := deploy.Expand(deploy.Request{Template: string(template), Scope: scope})
+func outputsOf(template *bicep.Compiled) (map[string]json.RawMessage, error) {
+	d, err := deploy.Expand(deploy.Request{Template: sourceOf(template), Scope: scope})
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +88,14 @@ func TestVectors(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				request.Template, request.Parameters = string(p.Template), string(p.JSON)
-				checkParameters(t, p.JSON, want.Parameters)
+				request.Template, request.Parameters = sourceOf(p.Template), []deploy.Source{sourceOf(p.Values)}
+				checkParameters(t, p.Values.JSON, want.Parameters)
 			} else {
 				template, err := bicep.Compile(fsys, name+".bicep")
 				if err != nil {
 					t.Fatal(err)
 				}
-				request.Template = string(template)
+				request.Template = sourceOf(template)
 			}
 			checkExpansion(t, request, want)
 		})
@@ -113,7 +118,7 @@ func checkExpansion(t *testing.T, request deploy.Request, want vector) {
 	t.Helper()
 	d, err := deploy.Expand(request)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, request.Template)
+		t.Fatalf("%v\n%s", err, request.Template.Text)
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(want.Resources, &list); err != nil {
@@ -202,7 +207,7 @@ var unused = root
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := deploy.Expand(deploy.Request{Template: string(template), Scope: scope})
+	d, err := deploy.Expand(deploy.Request{Template: sourceOf(template), Scope: scope})
 	if err != nil {
 		t.Fatal(err)
 	}

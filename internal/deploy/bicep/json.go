@@ -18,7 +18,14 @@ type object struct{ members []member }
 type member struct {
 	name     string
 	value    any
-	computed term // the name, when it is an expression
+	computed term   // the name, when it is an expression
+	from     origin // of the value
+}
+
+// origin is where a value comes from; its file is nil if nothing says so.
+type origin struct {
+	file   *file
+	offset int
 }
 
 // newObject takes names and values in turn.
@@ -42,6 +49,16 @@ func (o *object) set(name string, value any) {
 	o.members = append(o.members, member{name: name, value: value})
 }
 
+// setFrom is set for a value that comes from a place in a file.
+func (o *object) setFrom(f *file, at span, name string, value any) {
+	o.set(name, value)
+	for i := range o.members {
+		if o.members[i].name == name {
+			o.members[i].from = origin{f, at.start}
+		}
+	}
+}
+
 func (o *object) get(name string) any {
 	for _, m := range o.members {
 		if m.name == name {
@@ -52,18 +69,19 @@ func (o *object) get(name string) any {
 }
 
 // encode writes a value as JSON, indented by two.
-func encode(v any) ([]byte, error) {
+func (f *file) encode(v any) (*Compiled, error) {
 	w := &jsonWriter{}
 	w.write(v, 0)
 	if w.b.Len() > templateSizeMax {
-		return nil, &Error{[]Diagnostic{{Line: 1, Column: 1, Code: CodeLimit, Message: fmt.Sprintf("The template has more than %d bytes.", templateSizeMax)}}}
+		return nil, &Error{[]Diagnostic{{File: f.path, Line: 1, Column: 1, Code: CodeLimit, Message: fmt.Sprintf("The template has more than %d bytes.", templateSizeMax)}}}
 	}
-	return w.b.Bytes(), w.err
+	return &Compiled{JSON: w.b.Bytes(), root: f, places: w.places}, w.err
 }
 
 type jsonWriter struct {
-	b   bytes.Buffer
-	err error
+	b      bytes.Buffer
+	places []placed
+	err    error
 }
 
 func (w *jsonWriter) line(depth int) {
@@ -124,7 +142,14 @@ func (w *jsonWriter) write(v any, depth int) {
 				w.string(m.name)
 			}
 			w.b.WriteString(": ")
+			begin := len(w.places)
+			if m.from.file != nil {
+				w.places = append(w.places, placed{start: w.b.Len(), from: m.from})
+			}
 			w.write(m.value, depth+1)
+			if m.from.file != nil {
+				w.places[begin].end = w.b.Len()
+			}
 		}
 		w.line(depth)
 		w.b.WriteByte('}')

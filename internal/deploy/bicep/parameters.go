@@ -11,7 +11,7 @@ import (
 const parametersSchema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#"
 
 // parameters compiles a .bicepparam file that has been loaded.
-func (c *compiler) parameters(f *file, evaluate func([]byte) (map[string]json.RawMessage, error)) (*Parameters, error) {
+func (c *compiler) parameters(f *file, evaluate func(*Compiled) (map[string]json.RawMessage, error)) (*Parameters, error) {
 	result := &Parameters{}
 	var used *file
 	var template *object
@@ -65,11 +65,11 @@ func (c *compiler) parameters(f *file, evaluate func([]byte) (map[string]json.Ra
 		}
 	}
 	if template != nil {
-		if result.Template, err = encode(template); err != nil {
+		if result.Template, err = f.encode(template); err != nil {
 			return nil, err
 		}
 	}
-	result.JSON, err = f.values(evaluate)
+	result.Values, err = f.values(evaluate)
 	return result, err
 }
 
@@ -111,7 +111,7 @@ func (f *file) checkValues(want *typ) {
 
 // values writes the parameters file. A file with expressions becomes a
 // template whose one output holds all values.
-func (f *file) values(evaluate func([]byte) (map[string]json.RawMessage, error)) ([]byte, error) {
+func (f *file) values(evaluate func(*Compiled) (map[string]json.RawMessage, error)) (*Compiled, error) {
 	e := &emitter{f: f, emission: &emission{
 		c: f.c, root: f, variables: &object{}, definitions: &object{}, functions: map[string]*object{},
 		numbers: map[*file]int{}, done: map[*symbol]bool{}, loads: map[string]term{}, unions: map[*object][]unionMember{}, left: expressionMax,
@@ -123,10 +123,10 @@ func (f *file) values(evaluate func([]byte) (map[string]json.RawMessage, error))
 			if l, ok := s.decl.value.(*forExpr); ok {
 				loop := "param " + s.name
 				e.copies = append(e.copies, e.copyOf(l, loop, loop, nil))
-				all.set(s.name, call("variables", termString(loop)))
+				all.setFrom(f, s.at, s.name, call("variables", termString(loop)))
 				continue
 			}
-			all.set(s.name, e.value(s.decl.value, nil))
+			all.setFrom(f, s.decl.value.at(), s.name, e.value(s.decl.value, nil))
 		case "var":
 			e.variable(s, s.name)
 		}
@@ -159,7 +159,7 @@ func (f *file) values(evaluate func([]byte) (map[string]json.RawMessage, error))
 		}
 		t.set("resources", &object{})
 		t.set("outputs", newObject("values", newObject("type", "object", "value", all)))
-		v, err := run(t, evaluate)
+		v, err := f.run(t, evaluate)
 		if err != nil {
 			return nil, fmt.Errorf("evaluate the parameters of %s: %w", f.path, err)
 		}
@@ -168,17 +168,21 @@ func (f *file) values(evaluate func([]byte) (map[string]json.RawMessage, error))
 	all, _ = raw(all).(*object)
 	parameters := &object{}
 	for _, m := range all.members {
-		parameters.set(m.name, newObject("value", m.value))
+		at := span{}
+		if s := f.symbols[m.name]; s != nil && s.decl != nil && s.decl.value != nil {
+			at = s.decl.value.at()
+		}
+		parameters.setFrom(f, at, m.name, newObject("value", m.value))
 	}
-	return encode(newObject("$schema", parametersSchema, "contentVersion", "1.0.0.0", "parameters", parameters))
+	return f.encode(newObject("$schema", parametersSchema, "contentVersion", "1.0.0.0", "parameters", parameters))
 }
 
 // run evaluates a template with the one output "values".
-func run(t *object, evaluate func([]byte) (map[string]json.RawMessage, error)) (*object, error) {
+func (f *file) run(t *object, evaluate func(*Compiled) (map[string]json.RawMessage, error)) (*object, error) {
 	if evaluate == nil {
 		return nil, errors.New("the file holds expressions, and nothing evaluates them here")
 	}
-	text, err := encode(t)
+	text, err := f.encode(t)
 	if err != nil {
 		return nil, err
 	}

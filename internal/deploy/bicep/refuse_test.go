@@ -176,7 +176,7 @@ func TestEnvironment(t *testing.T) {
 	var file struct {
 		Parameters map[string]struct{ Value string }
 	}
-	if err := json.Unmarshal(p.JSON, &file); err != nil {
+	if err := json.Unmarshal(p.Values.JSON, &file); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := file.Parameters["a"].Value, file.Parameters["b"].Value; a != "value of A" || b != "[b]" || asked != "AB" {

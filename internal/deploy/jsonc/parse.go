@@ -31,6 +31,9 @@ type Node struct {
 	// scalar its last character. Both begin with 1, and a column counts UTF-16 units,
 	// as in the messages of the service.
 	Line, Column int
+
+	// File is the file that the place is in, if the user of the package sets it.
+	File string
 }
 
 type kind byte

@@ -86,7 +86,7 @@ func (c *Deploy) Run(streams console.Streams) error {
 	}
 	items, others, err := deployment.Items(c.Ignore)
 	if err != nil {
-		return c.placed(err, c.File)
+		return c.placed(err)
 	}
 	target, err := c.open()
 	if err != nil {
@@ -127,33 +127,25 @@ func changes(n int) string {
 // expand reads the files and expands the template.
 func (c *Deploy) expand(in io.Reader) (*deploy.Deployment, error) {
 	request := deploy.Request{Values: map[string]string{}, Scope: c.scope(c.File), Now: time.Now, NewGUID: newGUID}
-	template, parameters, err := c.load(in, request)
-	if err != nil {
-		return nil, err
+	var err error
+	if request.Template, request.Parameters, err = c.load(in, request); err != nil {
+		return nil, c.placed(err)
 	}
-	request.Template, request.Parameters = string(template), string(parameters)
-	file := c.File
 	for _, given := range c.Parameters {
 		if name, text, is := assignment(given); is {
 			request.Values[name] = text
 			continue
 		}
 		given = strings.TrimPrefix(given, "@")
-		text, err := c.parametersFile(given, request)
+		source, err := c.parametersFile(given, request)
 		if err != nil {
-			return nil, err
+			return nil, c.placed(err)
 		}
-		if request.Parameters, err = merge(request.Parameters, text); err != nil {
-			return nil, c.placed(err, given)
-		}
-		file = given
+		request.Parameters = append(request.Parameters, source)
 	}
 	deployment, err := deploy.Expand(request)
 	if err != nil {
-		if e, is := errors.AsType[*deploy.Error](err); is && e.InParameters {
-			return nil, c.placed(err, file)
-		}
-		return nil, c.placed(err, c.File)
+		return nil, c.placed(err)
 	}
 	return deployment, nil
 }
@@ -169,51 +161,38 @@ func assignment(given string) (name, text string, is bool) {
 	return strings.Cut(given, "=")
 }
 
-// merge adds the parameters of a file to those of earlier ones.
-func merge(have, more string) (string, error) {
-	if have == "" {
-		return more, nil
-	}
-	out := jsonc.NewObject()
-	for _, text := range []string{have, more} {
-		node, err := jsonc.Parse(text)
-		if err != nil {
-			return "", err
-		}
-		if inner := node.Get("parameters"); inner.IsObject() {
-			node = inner
-		}
-		for _, field := range node.Fields {
-			out.Replace(field.Name, field.Node.Plain())
-		}
-	}
-	return jsonc.Text(out), nil
-}
-
-// load returns the template and the parameters that the file has. A Bicep file may load
-// others from its own directory and those below it.
-func (c *Deploy) load(in io.Reader, request deploy.Request) (template, parameters []byte, err error) {
+// load returns the template, and the parameters if the file has some. A Bicep file may
+// load others from its own directory and those below it.
+func (c *Deploy) load(in io.Reader, request deploy.Request) (template deploy.Source, parameters []deploy.Source, err error) {
 	switch strings.ToLower(filepath.Ext(c.File)) {
 	case ".bicep":
 		root, err := os.OpenRoot(filepath.Dir(c.File))
 		if err != nil {
-			return nil, nil, err
+			return template, nil, err
 		}
 		defer root.Close()
-		template, err = bicep.Compile(root.FS(), filepath.Base(c.File))
-		return template, nil, err
+		compiled, err := bicep.Compile(root.FS(), filepath.Base(c.File))
+		return sourceOf(compiled), nil, err
 	case ".bicepparam":
 		compiled, err := compileParameters(c.File, request)
 		if err != nil {
-			return nil, nil, err
+			return template, nil, err
 		}
 		if compiled.Template == nil {
-			return nil, nil, fmt.Errorf("%s uses no template: give the template, and this file with --parameters", c.File)
+			return template, nil, fmt.Errorf("%s uses no template: give the template, and this file with --parameters", c.File)
 		}
-		return compiled.Template, compiled.JSON, nil
+		return sourceOf(compiled.Template), []deploy.Source{sourceOf(compiled.Values)}, nil
 	}
-	template, err = readFile(c.File, in)
-	return template, nil, err
+	text, err := readFile(c.File, in)
+	return deploy.Source{Name: c.File, Text: string(text)}, nil, err
+}
+
+// sourceOf returns a compiled text, or nothing for nil.
+func sourceOf(compiled *bicep.Compiled) deploy.Source {
+	if compiled == nil {
+		return deploy.Source{}
+	}
+	return deploy.Source{Text: string(compiled.JSON), Place: compiled.Place}
 }
 
 // readFile reads a file, or standard input for a hyphen, up to the limit of a template.
@@ -239,8 +218,8 @@ func compileParameters(name string, request deploy.Request) (*bicep.Parameters, 
 	defer root.Close()
 	return bicep.CompileParameters(root.FS(), filepath.Base(name), bicep.Options{
 		Environment: os.LookupEnv,
-		Evaluate: func(template []byte) (map[string]json.RawMessage, error) {
-			request.Template = string(template)
+		Evaluate: func(template *bicep.Compiled) (map[string]json.RawMessage, error) {
+			request.Template, request.Parameters, request.Values = sourceOf(template), nil, nil
 			deployment, err := deploy.Expand(request)
 			if err != nil {
 				return nil, err
@@ -255,36 +234,36 @@ func compileParameters(name string, request deploy.Request) (*bicep.Parameters, 
 }
 
 // parametersFile returns the text of a parameters file.
-func (c *Deploy) parametersFile(name string, request deploy.Request) (string, error) {
+func (c *Deploy) parametersFile(name string, request deploy.Request) (deploy.Source, error) {
 	if strings.EqualFold(filepath.Ext(name), ".bicepparam") {
 		compiled, err := compileParameters(name, request)
 		if err != nil {
-			return "", err
+			return deploy.Source{}, err
 		}
-		return string(compiled.JSON), nil
+		return sourceOf(compiled.Values), nil
 	}
 	text, err := readFile(name, nil)
 	if err != nil {
-		return "", fmt.Errorf("--parameters: %w; for a value give NAME=VALUE", err)
+		return deploy.Source{}, fmt.Errorf("--parameters: %w; for a value give NAME=VALUE", err)
 	}
-	return string(text), nil
+	return deploy.Source{Name: name, Text: string(text)}, nil
 }
 
 // placed puts the file and the place before an error of a template.
-func (c *Deploy) placed(err error, file string) error {
-	if strings.HasPrefix(strings.ToLower(filepath.Ext(file)), ".bicep") {
-		return fmt.Errorf("%s: %w", file, err) // The place is that of the compiled text.
-	}
+func (c *Deploy) placed(err error) error {
 	if e, is := errors.AsType[*jsonc.Error](err); is {
-		return fmt.Errorf("%s:%d:%d: %s", file, e.Line, e.Column, e.Message)
+		return fmt.Errorf("%s:%d:%d: %s", c.File, e.Line, e.Column, e.Message)
 	}
-	if e, is := errors.AsType[*deploy.Error](err); is {
-		if e.Line > 0 {
-			return fmt.Errorf("%s:%d:%d: %s: %s", file, e.Line, e.Column, e.Code, e.Message)
-		}
-		return fmt.Errorf("%s: %s: %s", file, e.Code, e.Message)
+	e, is := errors.AsType[*deploy.Error](err)
+	switch {
+	case !is:
+		return err
+	case e.Line == 0:
+		return fmt.Errorf("%s: %s: %s", c.File, e.Code, e.Message)
+	case strings.HasPrefix(strings.ToLower(filepath.Ext(e.File)), ".bicep"):
+		return &bicep.Error{Diagnostics: []bicep.Diagnostic{{File: e.File, Line: e.Line, Column: e.Column, Code: e.Code, Message: e.Message}}}
 	}
-	return err
+	return fmt.Errorf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Code, e.Message)
 }
 
 // open returns a client of the server.
