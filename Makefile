@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench bench-cassandra calibrate lint compat explorer apps endure crash damage soak hostile differential planner binaryjson judge requirements release
+.PHONY: build test race fuzz bench bench-cassandra calibrate lint compat explorer apps apps-cassandra endure crash damage soak hostile differential planner binaryjson judge requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -13,6 +13,7 @@ lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
 explorer: ; ./compat/explorer/run.sh
 apps:     ; ./compat/apps.sh
+apps-cassandra: ; ./compat/cassandra/apps.sh
 endure:   ; ./compat/direct.sh
 soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan
 hostile:  ; DECAN_HOSTILE=3m go test -run TestHostile -timeout 20m -v ./cmd/decan
