@@ -228,7 +228,7 @@ run_csharp() { # run_csharp PROJECT VERSION ARGUMENTS...: with dotnet, or with t
 	v3-3.64.0) names=(--define HIERARCHICAL --define NEWEST) ;;
 	v3-3.37.0) names=(--define HIERARCHICAL) ;;
 	esac
-	SSL_CERT_FILE=$ca "$CSRUN" --set "$package-$version" "${names[@]}" compat/dotnet/"$project"/*.cs -- "$@"
+	SSL_CERT_FILE=$ca "$CSRUN" --set "$package-$version" "${names[@]}" compat/dotnet/Partitions.cs compat/dotnet/"$project"/*.cs -- "$@"
 }
 
 run_dotnet() {

@@ -28,9 +28,10 @@ sealed class Tests
     // Direct is whether clients use direct mode over TCP instead of gateway mode.
     public static readonly bool Direct = Environment.GetEnvironmentVariable("DECAN_DIRECT") == "1";
 
-    public DocumentClient Connect(string key) => new(new Uri(Endpoint), key, Direct
+    // Connect returns a client that reads at a level, by default that of the account.
+    public DocumentClient Connect(string key, ConsistencyLevel? level = null) => new(new Uri(Endpoint), key, Direct
         ? new ConnectionPolicy { ConnectionMode = ConnectionMode.Direct, ConnectionProtocol = Protocol.Tcp }
-        : new ConnectionPolicy { ConnectionMode = ConnectionMode.Gateway, ConnectionProtocol = Protocol.Https });
+        : new ConnectionPolicy { ConnectionMode = ConnectionMode.Gateway, ConnectionProtocol = Protocol.Https }, level);
 
     // Run runs one test. A test that throws fails.
     public async Task Run(string test, Func<Task> body)

@@ -7,7 +7,7 @@ using static Compat.Tests;
 
 namespace Compat;
 
-// What an application with default options notices of splits and merges (S8, S91, S111), of connections
+// What an application with default options notices of splits and merges (S8, S91, S95, S111), of connections
 // that end, of a server that starts again, and of refused throughput. ../../direct.sh
 // starts it, with a supervisor of the server at DECAN_SUPERVISOR (../../go/supervisor);
 // DECAN_ROUNDS says how often each happens, DECAN_ITEMS how many items a bulk has.
@@ -49,7 +49,7 @@ sealed class Endure
         using CosmosClient client = tests.Connect(change: options => options.AllowBulkExecution = true);
         var endure = new Endure(tests, container, client.GetContainer(tests.Database.Id, "endure"));
         await tests.Run("splits and merges cause no error", () => endure.Load(false, endure.Reshape));
-        await tests.Run("connections end", () => endure.Load(true, () => endure.Repeat("cut")));
+        await tests.Run("connections end", () => endure.Load(true, () => endure.Repeat(Direct ? "cut/direct" : "cut/gateway")));
         await tests.Run("the server restarts", () => endure.Load(true, () => endure.Repeat("restart")));
         await tests.Run("the server is killed", () => endure.Load(true, () => endure.Repeat("crash")));
         await tests.Run("more throughput than there is", endure.Storm);
@@ -64,9 +64,9 @@ sealed class Endure
         for (int i = 0; i < rounds; i++)
         {
             await Progress(1);
-            await Partitions.Change(tests, "endure", 2);
+            await Partitions.Change(tests.Database.Id, "endure", 2);
             await Progress(1);
-            await Partitions.Change(tests, "endure", 2);
+            await Partitions.Change(tests.Database.Id, "endure", 2);
         }
         await Progress(2);
     }

@@ -6,7 +6,7 @@ namespace Compat;
 
 // An account of one consistency level, which DECAN_LEVEL names: own writes are read at
 // the account's level and at every weaker one, by another client too, and after partitions
-// have split; definitions are read; an item that does not exist is 404 at once.
+// have split; definitions are read; an item that does not exist is 404 at once (S91, S95).
 static class Levels
 {
     public static async Task Run(Tests tests)
@@ -36,7 +36,7 @@ static class Levels
                     Equal((int)(await theirs.ReadItemAsync<JObject>(id, new PartitionKey(id))).Resource["n"], n); // There is one replica.
                     Equal(await Rows<int>(mine, $"SELECT VALUE c.n FROM c WHERE c.n = {n}"), [n]);
                     if (Direct) Check(made.Diagnostics.ToString().Contains("rntbd://"), "a write did not use direct mode");
-                    if (n == 10 && asked == level) await Partitions.Change(tests, "items", 2);
+                    if (n == 10 && asked == level) await Partitions.Change(tests.Database.Id, "items", 2);
                 }
                 await Refused(System.Net.HttpStatusCode.NotFound, () => mine.ReadItemAsync<JObject>("none", new PartitionKey("0")), 0);
                 Equal((await client.GetDatabase(tests.Database.Id).ReadAsync()).Resource.Id, tests.Database.Id);

@@ -86,7 +86,7 @@ static class Paging
             }
             FeedResponse<JToken> before = await Read(null);
             string token = before.ContinuationToken;
-            await Partitions.Change(tests, "c1", 1);
+            await Partitions.Change(tests.Database.Id, "c1", 1);
             if (Tests.Direct)
             {
                 FeedResponse<JToken> next = await Read(token); // There the client goes on.
@@ -159,7 +159,7 @@ static class Paging
             paged.AddRange(page);
             token = page.ContinuationToken;
             // Two splits and two merges; with 64 partitions each takes a second or two.
-            if (token != null && pages < (partitions > 8 ? 2 : partitions > 0 ? 4 : 0)) await Partitions.Change(tests, container.Id, partitions);
+            if (token != null && pages < (partitions > 8 ? 2 : partitions > 0 ? 4 : 0)) await Partitions.Change(tests.Database.Id, container.Id, partitions);
         } while (token != null && ++pages < 1000);
 
         string[] Texts(List<JToken> rows) => [.. rows.Select(row => row.ToString(Formatting.None))];

@@ -165,7 +165,7 @@ static class Processor
                 for (int round = 1; round <= 2; round++)
                 {
                     Task load = Write(4 + 4 * round);
-                    await Compat.Partitions.Change(tests, "split", first << round - 1);
+                    await Compat.Partitions.Change(tests.Database.Id, "split", first << round - 1);
                     await load;
                     int want = first << round;
                     await Until(async () => (await Owners(leases)).Values.Sum() == want, $"there are not {want} leases that have an owner");

@@ -1,12 +1,12 @@
-// Command supervisor runs a decan whose port for direct mode it forwards, so that tests
-// with SDKs can end connections and restart the server while clients work.
+// Command supervisor runs a decan whose ports it forwards, so that tests with SDKs can end
+// connections and restart the server while clients work.
 //
-//	supervisor -control ADDRESS -direct ADDRESS -to ADDRESS -ready URL -log FILE COMMAND ARGUMENT...
+//	supervisor -control ADDRESS [-forward NAME=FROM=TO]... -ready URL -log FILE COMMAND ARGUMENT...
 //
-// It starts the command, which listens for direct mode at -to, forwards connections from
-// -direct, and at -control takes POST requests:
+// It starts the command, forwards connections from each FROM to where the command listens,
+// TO, and at -control takes POST requests:
 //
-//	/cut      ends all connections that are forwarded
+//	/cut/NAME ends all connections that are forwarded under that name
 //	/restart  stops the command with SIGTERM and starts it again
 //	/crash    stops the command with SIGKILL and starts it again
 //
@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -32,22 +33,32 @@ import (
 
 func main() {
 	control := flag.String("control", "", "where tests ask")
-	direct := flag.String("direct", "", "where clients connect")
-	to := flag.String("to", "", "where the command listens")
+	var forwards []forward
+	flag.Func("forward", "a name = where clients connect = where the command listens", func(text string) error {
+		parts := strings.Split(text, "=")
+		if len(parts) != 3 {
+			return errors.New("not NAME=FROM=TO")
+		}
+		forwards = append(forwards, forward{name: parts[0], from: parts[1], to: parts[2]})
+		return nil
+	})
 	ready := flag.String("ready", "", "a page that is 200 when the command is ready")
 	output := flag.String("log", os.DevNull, "gets what the command prints")
 	flag.Parse()
 	log.SetFlags(0)
-	s := &supervisor{command: flag.Args(), ready: *ready, to: *to, conns: map[net.Conn]struct{}{}}
-	if err := s.run(*control, *direct, *output); err != nil {
+	s := &supervisor{command: flag.Args(), ready: *ready, conns: map[net.Conn]string{}}
+	if err := s.run(*control, forwards, *output); err != nil {
 		log.Fatal(err)
 	}
 }
 
+// forward is a port whose connections go to one of the command.
+type forward struct{ name, from, to string }
+
 type supervisor struct {
-	command   []string
-	ready, to string
-	output    *os.File
+	command []string
+	ready   string
+	output  *os.File
 
 	mu sync.Mutex // of one start or stop at a time
 
@@ -55,27 +66,27 @@ type supervisor struct {
 
 	connsMu sync.Mutex
 
-	conns map[net.Conn]struct{} // guarded by connsMu: accepted ones
+	conns map[net.Conn]string // guarded by connsMu: accepted ones with the name of their forward
 }
 
-func (s *supervisor) run(control, direct, output string) error {
+func (s *supervisor) run(control string, forwards []forward, output string) error {
 	var err error
 	if s.output, err = os.Create(output); err != nil {
 		return err
 	}
-	if direct != "" {
-		clients, err := net.Listen("tcp", direct)
+	for _, f := range forwards {
+		clients, err := net.Listen("tcp", f.from)
 		if err != nil {
 			return err
 		}
-		go s.forward(clients)
+		go s.accept(clients, f)
 	}
 	if err := s.start(); err != nil {
 		return err
 	}
-	http.HandleFunc("POST /cut", s.answer(func() error { s.cut(); return nil }))
-	http.HandleFunc("POST /restart", s.answer(func() error { return s.restart(syscall.SIGTERM) }))
-	http.HandleFunc("POST /crash", s.answer(func() error { return s.restart(syscall.SIGKILL) }))
+	http.HandleFunc("POST /cut/{name}", s.answer(func(r *http.Request) error { s.cut(r.PathValue("name")); return nil }))
+	http.HandleFunc("POST /restart", s.answer(func(*http.Request) error { return s.restart(syscall.SIGTERM) }))
+	http.HandleFunc("POST /crash", s.answer(func(*http.Request) error { return s.restart(syscall.SIGKILL) }))
 	failed := make(chan error, 1)
 	go func() { failed <- http.ListenAndServe(control, nil) }()
 	ended := make(chan os.Signal, 1)
@@ -87,11 +98,11 @@ func (s *supervisor) run(control, direct, output string) error {
 	return errors.Join(err, s.stop(syscall.SIGTERM))
 }
 
-func (s *supervisor) answer(do func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+func (s *supervisor) answer(do func(*http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if err := do(); err != nil {
+		if err := do(r); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
@@ -130,28 +141,30 @@ func (s *supervisor) stop(how syscall.Signal) error {
 	return err
 }
 
-// cut ends all connections, with what is on its way in them.
-func (s *supervisor) cut() {
+// cut ends all connections of a forward, with what is on its way in them.
+func (s *supervisor) cut(name string) {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
-	for c := range s.conns {
-		c.Close()
+	for c, of := range s.conns {
+		if of == name {
+			c.Close()
+		}
 	}
 }
 
-func (s *supervisor) forward(clients net.Listener) {
+func (s *supervisor) accept(clients net.Listener, f forward) {
 	for {
 		near, err := clients.Accept()
 		if err != nil {
 			log.Fatal(err)
 		}
-		go s.pass(near)
+		go s.pass(near, f)
 	}
 }
 
-func (s *supervisor) pass(near net.Conn) {
+func (s *supervisor) pass(near net.Conn, f forward) {
 	s.connsMu.Lock()
-	s.conns[near] = struct{}{}
+	s.conns[near] = f.name
 	s.connsMu.Unlock()
 	defer func() {
 		s.connsMu.Lock()
@@ -159,7 +172,7 @@ func (s *supervisor) pass(near net.Conn) {
 		s.connsMu.Unlock()
 		near.Close()
 	}()
-	far, err := net.Dial("tcp", s.to)
+	far, err := net.Dial("tcp", f.to)
 	if err != nil {
 		return // The command is stopped: the client tries again.
 	}

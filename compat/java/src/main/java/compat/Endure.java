@@ -50,7 +50,7 @@ import java.util.stream.IntStream;
 import reactor.core.publisher.Flux;
 
 /**
- * What an application with default options notices of splits and merges (S8, S91, S111), of connections
+ * What an application with default options notices of splits and merges (S8, S91, S95, S111), of connections
  * that end, of a server that starts again, and of refused throughput. Started by
  * ../direct.sh, with a supervisor of the server (../go/supervisor).
  *
@@ -75,9 +75,10 @@ final class Endure {
   private final AtomicInteger created = new AtomicInteger();
 
   /**
-   * How long a call may take. When all connections to a server end under load, some calls
-   * of the SDK never return, even after the server has answered others for minutes; they
-   * are interrupted and counted.
+   * How long a call may take. When all connections to a server end under load, the SDK
+   * neither sends nor fails requests that it had given to one of them: such calls never
+   * return, although the server has answered others for minutes. They are interrupted and
+   * counted.
    */
   private static final long ENDLESS = 15_000_000_000L;
 
@@ -110,7 +111,7 @@ final class Endure {
       CosmosAsyncClient client = Cosmos.builder(endpoint).key(Cosmos.KEY).buildAsyncClient();
       Endure endure = new Endure(database, client.getDatabase(database.getId()).getContainer("endure"), admin, control, rounds);
       tests.run("splits and merges cause no error", () -> endure.load(Loss.NONE, endure::reshape));
-      tests.run("connections end", () -> endure.load(Loss.CONNECTIONS, () -> endure.repeat("cut")));
+      tests.run("connections end", () -> endure.load(Loss.CONNECTIONS, () -> endure.repeat(Cosmos.DIRECT ? "cut/direct" : "cut/gateway")));
       tests.run("the server restarts", () -> endure.load(Loss.SERVER, () -> endure.repeat("restart")));
       tests.run("the server is killed", () -> endure.load(Loss.SERVER, () -> endure.repeat("crash")));
       tests.run("more throughput than there is", () -> storm(database, endure.container));

@@ -18,7 +18,7 @@ import java.util.List;
 /**
  * An account of one consistency level: own writes are read at the account's level and at
  * every weaker one, by another client too, and after partitions have split; definitions
- * are read; an item that does not exist is 404 at once. Started by ../direct.sh.
+ * are read; an item that does not exist is 404 at once (S91, S95). Started by ../direct.sh.
  */
 final class Levels {
   private static final List<ConsistencyLevel> STRONGEST_FIRST = List.of(ConsistencyLevel.STRONG, ConsistencyLevel.BOUNDED_STALENESS,

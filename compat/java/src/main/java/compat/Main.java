@@ -14,11 +14,12 @@ import java.io.IOException;
  *   <li>{@code endure ENDPOINT ADMIN SUPERVISOR ROUNDS ITEMS}: splits, merges, restarts, killed
  *       connections, refused throughput and a bulk of so many items; started by ../direct.sh
  *   <li>{@code levels ENDPOINT ADMIN LEVEL}: an account with a consistency level; started by ../direct.sh
+ *   <li>{@code bench ENDPOINT ROUNDS}: direct mode against gateway mode; started by ../direct.sh
  *   <li>{@code processor ENDPOINT ADMIN}: the change feed processor while partitions split and merge
  * </ul>
  */
 public final class Main {
-  public static void main(String[] arguments) throws IOException {
+  public static void main(String[] arguments) throws Exception {
     int failed = switch (arguments[0]) {
       case "all" -> all(arguments);
       case "figures" -> Figures.run(arguments[1], arguments[2], arguments[3]);
@@ -27,6 +28,7 @@ public final class Main {
       case "endure" ->
           Endure.run(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]), Integer.parseInt(arguments[5]));
       case "levels" -> Levels.run(arguments[1], arguments[2], arguments[3]);
+      case "bench" -> Bench.run(arguments[1], Integer.parseInt(arguments[2]));
       case "processor" -> Processor.run(arguments[1], arguments[2]);
       default -> throw new IllegalArgumentException(arguments[0]);
     };

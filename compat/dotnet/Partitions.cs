@@ -4,16 +4,16 @@ using Newtonsoft.Json.Linq;
 namespace Compat;
 
 // Partitions changes the physical partitions of a container through the admin port,
-// which DECAN_ADMIN names.
+// which DECAN_ADMIN names. A part of both projects, v2 and v3.
 static class Partitions
 {
     static readonly HttpClient http = new();
 
     // Change splits all partitions in the middle of their ranges, or merges them in pairs
     // if there are more than the container began with.
-    public static async Task Change(Tests tests, string container, int before)
+    public static async Task Change(string database, string container, int before)
     {
-        string where = $"database={tests.Database.Id}&container={container}";
+        string where = $"database={database}&container={container}";
         JToken[] list = [.. (await Call(HttpMethod.Get, $"partitions?{where}"))["partitions"].OrderBy(p => (string)p["min"], StringComparer.Ordinal)];
         if (list.Length > before)
         {
@@ -21,11 +21,20 @@ static class Partitions
                 await Call(HttpMethod.Post, $"partitions/merge?{where}&partition={list[i]["id"]}&with={list[i + 1]["id"]}");
             return;
         }
-        foreach (JToken one in list)
-        {
-            long middle = (Hash(one["min"]) + Hash(one["max"])) / 2;
-            await Call(HttpMethod.Post, $"partitions/split?{where}&partition={one["id"]}&at={Regex.Replace($"{middle:X16}", "(00)+$", "")}");
-        }
+        foreach (JToken one in list) await Halve(where, one);
+    }
+
+    // Split splits the partition with the widest range in the middle.
+    public static async Task Split(string database, string container)
+    {
+        string where = $"database={database}&container={container}";
+        await Halve(where, (await Call(HttpMethod.Get, $"partitions?{where}"))["partitions"].MaxBy(p => Hash(p["max"]) - Hash(p["min"])));
+    }
+
+    static Task Halve(string where, JToken one)
+    {
+        long middle = (Hash(one["min"]) + Hash(one["max"])) / 2;
+        return Call(HttpMethod.Post, $"partitions/split?{where}&partition={one["id"]}&at={Regex.Replace($"{middle:X16}", "(00)+$", "")}");
     }
 
     // Hash returns the first eight bytes of a bound. Hashed keys are below 40.
