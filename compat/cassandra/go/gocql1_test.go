@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +91,8 @@ func TestGocql1(t *testing.T) {
 		for _, compressed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("v%d,compressed=%v", version, compressed), func(t *testing.T) {
 				config := cluster1(version, key())
-				if compressed {
+				if compressed { // With TLS, too.
+					config.SslOpts = &gocql.SslOptions{Config: &tls.Config{InsecureSkipVerify: true}}
 					config.Compressor = gocql.SnappyCompressor{}
 				}
 				s, err := config.CreateSession()

@@ -1,11 +1,13 @@
 """Runs cqlsh on the server at DECAN_CQL, with the user DECAN_CQL_USER and the password
 DECAN_CQL_KEY: DESCRIBE, COPY in both directions, pages, formats. ../run.sh runs it."""
 
+import json
 import os
 import pathlib
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 HOST, PORT = os.environ["DECAN_CQL"].rsplit(":", 1)
 # NOTE is what cqlsh 6.2 says of every server that is not 5.0.
@@ -35,6 +37,13 @@ class Cqlsh(unittest.TestCase):
         self.assertIn("Cassandra 4.1", shown)
         self.assertIn("CQL spec 3.4.6", shown)
         self.assertIn("Murmur3Partitioner", shown)
+
+    def test_versions(self):
+        for version in 3, 4, 5:
+            with self.subTest(version=version):
+                shown = cqlsh("SHOW VERSION; SELECT t, du, li, ud FROM cqlsh.types;", "--protocol-version", str(version))
+                for part in f"Native protocol v{version}", "Zürich 漢字 😀", "[3, 1, 2, 1]", "street: 'Main'":
+                    self.assertIn(part, shown)
 
     def test_describe(self):
         for what in "KEYSPACES", "TABLES", "TYPES", "FUNCTIONS", "SCHEMA", "FULL SCHEMA", "KEYSPACE cqlsh", "TABLE cqlsh.types", "TYPE cqlsh.address":
@@ -66,6 +75,28 @@ class Cqlsh(unittest.TestCase):
             again = pathlib.Path(folder, "again.csv")
             cqlsh(f"COPY cqlsh.types ({columns}) TO '{again}' WITH HEADER = true;")
             self.assertLess(set(copied.splitlines()), set(again.read_text().splitlines()))
+
+    def test_copy_of_partitions(self):
+        """Rows of several physical partitions, which split between the two directions."""
+        admin = os.environ.get("DECAN_ADMIN")
+        if not admin:
+            self.skipTest("DECAN_ADMIN is not set")
+
+        def call(path, method="GET"):
+            request = urllib.request.Request(admin + path, method=method, headers={"x-decan-key": os.environ["DECAN_CQL_KEY"]})
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+
+        cqlsh("CREATE TABLE cqlsh.split (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 20000;")
+        with tempfile.TemporaryDirectory() as folder:
+            given, written = pathlib.Path(folder, "in.csv"), pathlib.Path(folder, "out.csv")
+            given.write_text("".join(f"{i},{i}\n" for i in range(1000)))
+            self.assertIn("1000 rows imported", cqlsh(f"COPY cqlsh.split FROM '{given}';"))
+            for partition in call("partitions?database=cqlsh&container=split")["partitions"]:
+                call(f"partitions/split?database=cqlsh&container=split&partition={partition['id']}", "POST")
+            self.assertGreaterEqual(len(call("partitions?database=cqlsh&container=split")["partitions"]), 4)
+            self.assertIn("1000 rows exported", cqlsh(f"COPY cqlsh.split TO '{written}';"))
+            self.assertEqual(sorted(given.read_text().splitlines()), sorted(written.read_text().splitlines()))
 
     def test_formats(self):
         shown = cqlsh("SELECT t, du, ts, bl, fl, li FROM cqlsh.types; EXPAND ON; SELECT k, i FROM cqlsh.types;")

@@ -3,6 +3,7 @@ package compat;
 import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlIdentifier;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.CqlSessionBuilder;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBuilder;
@@ -18,6 +19,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.servererrors.SyntaxError;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -25,6 +27,8 @@ import java.net.http.HttpResponse;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.cert.X509Certificate;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -33,6 +37,10 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.regex.Pattern;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLEngine;
+import javax.net.ssl.TrustManager;
+import javax.net.ssl.X509ExtendedTrustManager;
 
 /**
  * Runs the Java driver on the server at DECAN_CQL, with the user DECAN_CQL_USER and the password
@@ -85,12 +93,50 @@ public final class Drivers {
     if (!version.isEmpty()) {
       config.withString(DefaultDriverOption.PROTOCOL_VERSION, version);
     }
-    return CqlSession.builder()
+    CqlSessionBuilder builder = CqlSession.builder()
         .addContactPoint(new InetSocketAddress(endpoint[0], Integer.parseInt(endpoint[1])))
         .withLocalDatacenter(System.getenv("DECAN_CQL_DC"))
         .withAuthCredentials(System.getenv("DECAN_CQL_USER"), key)
-        .withConfigLoader(config.build())
-        .build();
+        .withConfigLoader(config.build());
+    if (!compression.equals("none")) {
+      builder.withSslContext(trusting());
+    }
+    return builder.build();
+  }
+
+  /** Accepts every certificate. */
+  private static SSLContext trusting() {
+    X509ExtendedTrustManager all = new X509ExtendedTrustManager() {
+      @Override
+      public void checkClientTrusted(X509Certificate[] chain, String type, Socket socket) {}
+
+      @Override
+      public void checkServerTrusted(X509Certificate[] chain, String type, Socket socket) {}
+
+      @Override
+      public void checkClientTrusted(X509Certificate[] chain, String type, SSLEngine engine) {}
+
+      @Override
+      public void checkServerTrusted(X509Certificate[] chain, String type, SSLEngine engine) {}
+
+      @Override
+      public void checkClientTrusted(X509Certificate[] chain, String type) {}
+
+      @Override
+      public void checkServerTrusted(X509Certificate[] chain, String type) {}
+
+      @Override
+      public X509Certificate[] getAcceptedIssuers() {
+        return new X509Certificate[0];
+      }
+    };
+    try {
+      SSLContext context = SSLContext.getInstance("TLS");
+      context.init(null, new TrustManager[] {all}, null);
+      return context;
+    } catch (GeneralSecurityException impossible) {
+      throw new AssertionError(impossible);
+    }
   }
 
   private static CqlSession session(String keyspace) {
