@@ -64,6 +64,9 @@ const (
 	OpDiscard
 	// OpAdd adds Number to a counter. It reads the row first.
 	OpAdd
+	// OpCheckIndex changes nothing. It is an error if a list has no element at Number, as
+	// with OpSetIndex. It reads the row first.
+	OpCheckIndex
 	opKindEnd
 )
 
@@ -195,6 +198,12 @@ func SetIndex(column uint32, index int32, v []byte) Op {
 	return Op{Kind: OpSetIndex, Column: column, Number: int64(index), Value: v}
 }
 
+// CheckIndex returns the change that nothing follows from, but the error of [SetIndex] if
+// the list has no such element.
+func CheckIndex(column uint32, index int32) Op {
+	return Op{Kind: OpCheckIndex, Column: column, Number: int64(index)}
+}
+
 // DeleteIndex returns the change that removes the element of a list at an index.
 func DeleteIndex(column uint32, index int32) Op {
 	return Op{Kind: OpDeleteIndex, Column: column, Number: int64(index)}
@@ -227,6 +236,9 @@ func (m *Mutation) Settle(row *Row, at Snapshot) (Mutation, error) {
 		}
 		if err := b.change(&op); err != nil {
 			return Mutation{}, err
+		}
+		if op.Kind == OpCheckIndex {
+			continue
 		}
 		if op.Kind < OpSetIndex {
 			settled.Ops = append(settled.Ops, op)
@@ -295,7 +307,7 @@ type cellBuilder struct {
 // change makes the cells of a change.
 func (b *cellBuilder) change(op *Op) error {
 	switch op.Kind {
-	case OpSetIndex, OpDeleteIndex:
+	case OpSetIndex, OpDeleteIndex, OpCheckIndex:
 		return b.atIndex(op)
 	case OpDiscard:
 		b.discard(op)
@@ -431,6 +443,9 @@ func (b *cellBuilder) atIndex(op *Op) error {
 	}
 	if op.Number < 0 || op.Number >= int64(len(elements)) {
 		return &Error{Reason: BadMutation, Text: fmt.Sprintf("List index %d out of bound, list has size %d", op.Number, len(elements))}
+	}
+	if op.Kind == OpCheckIndex {
+		return nil
 	}
 	e := Element{Path: elements[op.Number].Path}
 	if op.Kind == OpSetIndex {

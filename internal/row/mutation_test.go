@@ -68,6 +68,7 @@ func TestApply(t *testing.T) {
 		{"an older write loses", Mutation{Timestamp: 9, Ops: []Op{SetColumn(text, types[text], v(text, `"z"`))}}, "'a'"},
 		{"null deletes", Mutation{Timestamp: 11, Ops: []Op{SetColumn(text, types[text], nil)}}, ""},
 		{"index of a null list", Mutation{Timestamp: 11, Ops: []Op{SetIndex(list, 0, Int(1))}}, "(Attempted to set an element on a list which is null)"},
+		{"an unset element of a null list", Mutation{Timestamp: 11, Ops: []Op{CheckIndex(list, 0)}}, "(Attempted to set an element on a list which is null)"},
 		{"delete in a null list", Mutation{Timestamp: 11, Ops: []Op{DeleteIndex(list, 0)}}, "(Attempted to delete an element from a list which is null)"},
 		{"set a list", Mutation{Timestamp: 12, Ops: []Op{SetColumn(list, types[list], v(list, `[1, 2]`))}}, "[1, 2]"},
 		{"append", Mutation{Timestamp: 12, Ops: []Op{AddElements(list, types[list], v(list, `[3, 4]`))}}, "[1, 2, 3, 4]"},

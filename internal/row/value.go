@@ -435,8 +435,8 @@ func validateDuration(v []byte) error {
 
 // Normalize returns a valid value in the form in which it is stored and
 // returned: sets sorted and without repeats, maps sorted, with the last value of
-// a repeated key, short tuples and user-defined types completed with nulls, all
-// of it inside other values too. It returns v itself if nothing changes. A list,
+// a repeated key, all of it inside other values too. A tuple or user-defined type that ends
+// early stays short: a partition key has another token with its nulls written. It returns v itself if nothing changes. A list,
 // set or map that is not null stays a value, even without elements.
 func (t *Type) Normalize(v []byte) []byte {
 	if len(v) == 0 || t.Native() {
@@ -462,13 +462,26 @@ func (t *Type) Normalize(v []byte) []byte {
 		if sorted := t.sortEntries(parts); sorted != nil {
 			parts, changed = sorted, true
 		}
-	case KindTuple, KindUDT:
-		changed = changed || len(PackTuple(parts)) != len(v)
 	}
 	if !changed {
 		return v
 	}
+	if t.Kind == KindTuple || t.Kind == KindUDT {
+		parts = parts[:given(v)]
+	}
 	return t.Pack(parts)
+}
+
+// given returns the number of components that a tuple has.
+func given(v []byte) (n int) {
+	for len(v) > 0 {
+		_, rest, ok := cutPart(v)
+		if !ok {
+			break
+		}
+		v, n = rest, n+1
+	}
+	return n
 }
 
 // strictly compares so that equal values count as out of order.

@@ -145,14 +145,17 @@ func (d *definer) createKeyspace(e *cql.CreateKeyspace) (Change, error) {
 	if err := k.set(e.Properties); err != nil {
 		return Change{}, err
 	}
+	if k.Replication == nil {
+		return Change{}, invalid("Missing mandatory option 'replication'")
+	}
 	if d.Keyspace(e.Keyspace) != nil {
 		if e.IfNotExists {
 			return d.unchanged(), nil
 		}
 		return Change{}, &Error{Class: Exists, Text: `Cannot add existing keyspace "` + e.Keyspace + `"`, Keyspace: e.Keyspace}
 	}
-	if k.Replication == nil {
-		return Change{}, invalid("Missing mandatory option 'replication'")
+	if err := replicationOption(k.Replication, k.Name); err != nil {
+		return Change{}, err
 	}
 	return d.changed(Created, "KEYSPACE", k, ""), nil
 }
@@ -161,7 +164,7 @@ func (d *definer) createKeyspace(e *cql.CreateKeyspace) (Change, error) {
 var strategies = []string{"SimpleStrategy", "NetworkTopologyStrategy", "LocalStrategy", "EverywhereStrategy"}
 
 // set changes a keyspace by the options of a statement. Nothing else follows from
-// replication and durable_writes: Decan replicates in its own way.
+// durable_writes; [replicationOption] checks the replication.
 func (k *Keyspace) set(props []cql.Property) error {
 	for _, p := range props {
 		switch p.Name {
@@ -180,21 +183,16 @@ func (k *Keyspace) set(props []cql.Property) error {
 	for _, p := range props {
 		switch p.Name {
 		case "durable_writes":
-			k.DurableWrites = strings.EqualFold(p.Value, "true") || p.Value == "1" || strings.EqualFold(p.Value, "yes")
+			durable, err := booleanOption(p)
+			if err != nil {
+				return err
+			}
+			k.DurableWrites = durable
 		case "replication":
 			given := entries(p)
-			class := given["class"]
-			if class == "" {
+			if given["class"] == "" {
 				return config("Missing replication strategy class")
 			}
-			const classes = "org.apache.cassandra.locator."
-			if !slices.Contains(strategies, strings.TrimPrefix(class, classes)) {
-				if !strings.Contains(class, ".") {
-					class = classes + class
-				}
-				return config("Unable to find replication strategy class '%s'", class)
-			}
-			given["class"] = classes + strings.TrimPrefix(class, classes)
 			k.Replication = given
 		case "cosmosdb_provisioned_throughput", "cosmosdb_autoscale_max_throughput":
 			n, err := throughputOption(p)
@@ -225,6 +223,11 @@ func (d *definer) alterKeyspace(e *cql.AlterKeyspace) (Change, error) {
 	changed := *k
 	if err := changed.set(e.Properties); err != nil {
 		return Change{}, err
+	}
+	if slices.ContainsFunc(e.Properties, func(p cql.Property) bool { return p.Name == "replication" }) {
+		if err := replicationOption(changed.Replication, k.Name); err != nil {
+			return Change{}, err
+		}
 	}
 	return d.changed(Updated, "KEYSPACE", &changed, ""), nil
 }

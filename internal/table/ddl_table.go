@@ -1,6 +1,7 @@
 package table
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -248,6 +249,9 @@ func (d *definer) alterTable(e *cql.AlterTable) (Change, error) {
 		}
 		if err == nil && changed.Options.GCGraceSeconds == 0 && k.hasViews(t.Name) {
 			err = invalid("Cannot alter gc_grace_seconds of the base table of a materialized view to 0%s", undelivered)
+		}
+		if err == nil && reflect.DeepEqual(changed.Options, t.Options) {
+			return d.unchanged(), nil
 		}
 		a.table = &changed
 	}

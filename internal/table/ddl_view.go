@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/decandb/decan/internal/row"
 	"github.com/decandb/decan/internal/table/cql"
 )
 
@@ -67,7 +68,8 @@ func (d *definer) createView(e *cql.CreateView) (Change, error) {
 	return d.changed(Created, "TABLE", k.withTable(v), name.Name), nil
 }
 
-// viewColumns makes the columns of a view. They have the ids of the base table.
+// viewColumns makes the columns of a view. They have the ids of the base table. As in
+// Cassandra, a clustering column keeps the order that it has there.
 func viewColumns(e *cql.CreateView, base *Table) (all []*Column, err error) {
 	selected, err := viewSelection(e, base)
 	if err != nil {
@@ -86,12 +88,20 @@ func viewColumns(e *cql.CreateView, base *Table) (all []*Column, err error) {
 			case c.Kind == Regular:
 				regular = append(regular, cql.Quote(name))
 			}
+			if c.Type.Multicell() {
+				what := "collection type"
+				if c.Type.Kind == row.KindUDT {
+					what = "user-defined type"
+				}
+				return invalid("Invalid non-frozen %s '%s' for PRIMARY KEY column '%s'", what, className(c.Type), c.Name)
+			}
 			if err := keyType(c); err != nil {
 				return err
 			}
 			inKey[name] = true
 			column := *c
-			column.Kind, column.Position, column.Descending = kind, i, false
+			column.Kind, column.Position = kind, i
+			column.Descending = c.Descending && kind == Clustering
 			all = append(all, &column)
 		}
 		return nil

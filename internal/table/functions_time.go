@@ -53,14 +53,9 @@ const (
 	gregorian = 0x01B21DD213814000
 )
 
-// days returns the days from 1970-01-01 to a time in milliseconds, rounded down.
-func days(milli int64) int64 {
-	d := milli / milliPerDay
-	if milli%milliPerDay < 0 {
-		d--
-	}
-	return d
-}
+// days returns the days from 1970-01-01 to a time in milliseconds. As in Cassandra, a time
+// before 1970 that is no midnight is the next day.
+func days(milli int64) int64 { return milli / milliPerDay }
 
 // unixMilli returns the time of a timeuuid in milliseconds since 1970.
 func unixMilli(uuid []byte) int64 {

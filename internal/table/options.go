@@ -129,11 +129,13 @@ func (o *Options) set(p cql.Property) (err error) {
 	case "compression":
 		o.Compression, err = compressionOption(p)
 	case "cdc":
-		o.CDC = strings.EqualFold(p.Value, "true") || p.Value == "1" || strings.EqualFold(p.Value, "yes")
+		o.CDC, err = booleanOption(p)
 	case "comment":
 		o.Comment = p.Value
 	case "memtable":
-		o.Memtable = p.Value
+		if o.Memtable = p.Value; p.Value != "default" {
+			err = config("Memtable configuration \"%s\" not found.", p.Value)
+		}
 	case "default_time_to_live":
 		o.DefaultTTL, err = integerOption(p)
 	case "gc_grace_seconds":
@@ -170,6 +172,17 @@ func throughputOption(p cql.Property) (int, error) {
 		err = config("%s must be greater than 0 (got %d)", p.Name, n)
 	}
 	return n, err
+}
+
+// booleanOption accepts what Apache Cassandra takes for true or false.
+func booleanOption(p cql.Property) (bool, error) {
+	switch strings.ToLower(p.Value) {
+	case "1", "true", "yes":
+		return true, nil
+	case "0", "false", "no":
+		return false, nil
+	}
+	return false, syntax("Invalid boolean value %s for '%s'. Positive values can be '1', 'true' or 'yes'. Negative values can be '0', 'false' or 'no'.", p.Value, p.Name)
 }
 
 func integerOption(p cql.Property) (int, error) {
@@ -213,7 +226,8 @@ func policy(p cql.Property) (string, error) {
 	if strings.HasPrefix(v, "min(") || strings.HasPrefix(v, "max(") {
 		return p.Value, nil
 	}
-	return "", config("Invalid value %s for option '%s'", p.Value, p.Name)
+	// As in Apache Cassandra, of the other policy too.
+	return "", config("Invalid value %s for option 'speculative_retry'", p.Value)
 }
 
 func entries(p cql.Property) map[string]string {
@@ -236,7 +250,7 @@ func cachingOption(p cql.Property) (map[string]string, error) {
 			}
 		case "rows_per_partition":
 			if _, err := strconv.ParseUint(value, 10, 31); err != nil && value != "ALL" && value != "NONE" {
-				return nil, config("Invalid value '%s' for caching sub-option 'rows_per_partition': only 'ALL', 'NONE' and integer values are allowed", given[key])
+				return nil, config("Invalid value '%s' for caching sub-option 'rows_per_partition': only 'ALL', 'NONE', and integer values are allowed", given[key])
 			}
 		default:
 			return nil, config("Invalid caching sub-options [%s]: only 'keys' and 'rows_per_partition' are allowed", key)
@@ -246,77 +260,8 @@ func cachingOption(p cql.Property) (map[string]string, error) {
 	return caching, nil
 }
 
-var compactionStrategies = []string{"SizeTieredCompactionStrategy", "LeveledCompactionStrategy", "TimeWindowCompactionStrategy", "DateTieredCompactionStrategy", "UnifiedCompactionStrategy"}
-
-func compactionOption(p cql.Property) (map[string]string, error) {
-	given := entries(p)
-	class := given["class"]
-	if class == "" {
-		return nil, config("Missing sub-option 'class' for the 'compaction' option")
-	}
-	if !strings.Contains(class, ".") {
-		class = compactionClasses + class
-	}
-	if !slices.Contains(compactionStrategies, strings.TrimPrefix(class, compactionClasses)) {
-		return nil, config("Unable to find compaction strategy class '%s'", class)
-	}
-	given["class"] = class
-	for key, value := range map[string]string{"max_threshold": "32", "min_threshold": "4"} {
-		if _, ok := given[key]; !ok {
-			given[key] = value
-		}
-	}
-	return given, nil
-}
-
-var compressors = []string{"LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"}
-
-func compressionOption(p cql.Property) (map[string]string, error) {
-	given := entries(p)
-	if given["enabled"] == "false" {
-		return map[string]string{"enabled": "false"}, nil
-	}
-	class := given["class"]
-	for _, old := range []string{"sstable_compression", "chunk_length_kb"} {
-		if value, ok := given[old]; ok {
-			delete(given, old)
-			if old == "chunk_length_kb" {
-				given["chunk_length_in_kb"] = value
-			} else if class == "" {
-				if class = value; class == "" {
-					return map[string]string{"enabled": "false"}, nil
-				}
-			}
-		}
-	}
-	if len(given) == 0 && class == "" {
-		return map[string]string{"enabled": "false"}, nil
-	}
-	if class == "" {
-		return nil, config("Missing sub-option 'class' for the 'compression' option.")
-	}
-	if !strings.Contains(class, ".") {
-		class = compressionClasses + class
-	}
-	if !slices.Contains(compressors, strings.TrimPrefix(class, compressionClasses)) {
-		return nil, config("Could not create Compression for type %s", class)
-	}
-	given["class"] = class
-	if _, ok := given["chunk_length_in_kb"]; !ok {
-		given["chunk_length_in_kb"] = "16"
-	}
-	return given, nil
-}
-
 // check checks the numbers of the options.
 func (o *Options) check() error {
-	decimal := func(f float64) string {
-		s := strconv.FormatFloat(f, 'f', -1, 64)
-		if !strings.Contains(s, ".") {
-			s += ".0"
-		}
-		return s
-	}
 	least := func(name string, n, bound int) error {
 		if n < bound {
 			return config("%s must be greater than or equal to %d (got %d)", name, bound, n)
@@ -324,10 +269,10 @@ func (o *Options) check() error {
 		return nil
 	}
 	if o.BloomFilterFPChance <= 6.71e-5 || o.BloomFilterFPChance > 1 {
-		return config("bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got %s)", decimal(o.BloomFilterFPChance))
+		return config("bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got %s)", decimalText(o.BloomFilterFPChance))
 	}
 	if o.CRCCheckChance < 0 || o.CRCCheckChance > 1 {
-		return config("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got %s)", decimal(o.CRCCheckChance))
+		return config("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got %s)", decimalText(o.CRCCheckChance))
 	}
 	if err := least("default_time_to_live", o.DefaultTTL, 0); err != nil {
 		return err

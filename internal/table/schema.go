@@ -280,6 +280,17 @@ func substitute(t, changed *row.Type) *row.Type {
 	return &other
 }
 
+// compareNames orders columns as Apache Cassandra does: by their bytes, but names that begin
+// with no ASCII character first.
+func compareNames(a, b string) int {
+	if a != "" && b != "" {
+		if first := cmp.Compare(int8(a[0]), int8(b[0])); first != 0 {
+			return first
+		}
+	}
+	return strings.Compare(a, b)
+}
+
 // withColumns returns the table with other columns, in any order.
 func (t *Table) withColumns(columns []*Column) *Table {
 	columns = slices.Clone(columns)
@@ -290,7 +301,7 @@ func (t *Table) withColumns(columns []*Column) *Table {
 		if a.Kind == PartitionKey || a.Kind == Clustering {
 			return 0
 		}
-		return strings.Compare(a.Name, b.Name)
+		return compareNames(a.Name, b.Name)
 	})
 	changed := *NewTable(t.Keyspace, t.Name, columns)
 	changed.ID, changed.Options, changed.Indexes, changed.Dropped = t.ID, t.Options, t.Indexes, t.Dropped

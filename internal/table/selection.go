@@ -241,8 +241,9 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 		return nil, err
 	}
 	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
-	if a.match(t) == noMatch {
-		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, textOf(e.Value), name, textOf(e.Value), t)
+	of := a.exactType()
+	if a.match(t) == noMatch || of != nil && of.Multicell() && t.Frozen && !t.Multicell() {
+		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, a, name, a, t)
 	}
 	inner, err := s.compile(e.Value, t)
 	if err != nil {
@@ -332,6 +333,9 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 		if of == nil && len(elements) == 0 {
 			return nil, infer()
 		}
+		if k == row.KindSet && of != nil && of.References(row.KindDuration) {
+			return nil, invalid("Durations are not allowed inside sets: %s", row.SetOf(of).Freeze())
+		}
 		return s.pack(elements, func(int) *row.Type { return of }, func(parts []expression) *row.Type {
 			if of == nil {
 				of = parts[0].exactType()
@@ -350,6 +354,11 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 	case *cql.MapLiteral:
 		if expected != nil && expected.Kind == row.KindUDT {
 			return s.fields(e, expected)
+		}
+		for _, entry := range e.Entries {
+			if c, ok := entry.Key.(*cql.Column); ok && s.table.Column(c.Name) == nil {
+				return nil, s.first(s.table.undefined(c.Name))
+			}
 		}
 	}
 	if expected == nil {
@@ -398,7 +407,11 @@ func (s *selecting) field(e *cql.Field) (expression, error) {
 	}
 	i := t.Field(e.Field)
 	if i < 0 {
-		return nil, invalid("%s of type %s has no field %s", of, cql.Quote(t.Name), e.Field)
+		name := cql.Quote(t.Name)
+		if t.Frozen {
+			name = "frozen<" + name + ">"
+		}
+		return nil, invalid("%s of type %s has no field %s", of, name, e.Field)
 	}
 	return &partExpr{of: of, t: t.Parts[i], text: of.String() + "." + e.Field, part: field(t, i)}, nil
 }

@@ -237,10 +237,19 @@ func (a *terms) hint(e *cql.TypeHint, r receiver) (term, error) {
 	if a.argument(e.Value).match(t) == noMatch {
 		return nil, invalid("Cannot cast value %s to type %s", textOf(e.Value), hintName(e.Type, r.keyspace, false))
 	}
-	if typeMatch(r.t, t) == noMatch {
+	if hintMatch(r.t, t) == noMatch {
 		return nil, invalid("Cannot assign value (%s)%s to %s of type %s", hintName(e.Type, r.keyspace, false), textOf(e.Value), r.name, r.t)
 	}
 	return a.compile(e.Value, r) // As in Apache Cassandra, the value is one of the receiver.
+}
+
+// hintMatch says whether a value with the type of a hint may be passed for a type: one that
+// is frozen is no other one.
+func hintMatch(expected, hint *row.Type) match {
+	if expected.Multicell() != hint.Multicell() {
+		return noMatch
+	}
+	return typeMatch(expected, hint)
 }
 
 // hintName returns the name of the type of a hint as messages and columns have it. frozen
@@ -383,7 +392,7 @@ func (a *terms) udt(e *cql.UDTLiteral, r receiver) (term, error) {
 	for _, f := range e.Fields {
 		i := r.t.Field(f.Name)
 		if i < 0 {
-			return nil, invalid("Unknown field '%s' in value of user defined type %s", f.Name, cql.Quote(r.t.Name))
+			return nil, invalid("Unknown field '%s' in value of user defined type %s", f.Name, r.t.Name)
 		}
 		if a.argument(f.Value).match(r.t.Parts[i]) == noMatch {
 			return nil, invalid("Invalid user type literal for %s: field %s is not of type %s", r.name, f.Name, r.t.Parts[i])
@@ -412,7 +421,8 @@ func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
 			return nil, invalid("Invalid tuple literal for %s: component %d is not of type %s", r.name, i, r.t.Parts[i])
 		}
 	}
-	w := &whole{t: r.t, parts: make([]term, len(r.t.Parts))}
+	// As in Apache Cassandra, the value ends with the last element that is given.
+	w := &whole{t: r.t, parts: make([]term, len(e.Elements))}
 	for i, x := range e.Elements {
 		if r.columns != nil {
 			t, err := a.compile(x, r.of(r.columns[i]))
@@ -515,18 +525,25 @@ func (r *raw) match(t *row.Type) match {
 	switch e := r.e.(type) {
 	case *cql.Literal:
 		return literalMatch(e, t)
-	case *cql.Marker, *cql.Null:
+	case *cql.Null:
+		if t.Kind == row.KindCounter {
+			return noMatch
+		}
+		return weak
+	case *cql.Marker:
 		return weak
 	case *cql.TypeHint:
 		if own := r.exactType(); own != nil {
-			return typeMatch(t, own)
+			return hintMatch(t, own)
 		}
 		return noMatch
 	case *cql.Call, *cql.Binary, *cql.Negation, *cql.Cast:
-		if f := r.function(t); f != nil {
-			return typeMatch(t, f.result)
+		// As in Apache Cassandra, what is wrong in a call is said when it is compiled.
+		f := r.function(t)
+		if f == nil {
+			return weak
 		}
-		return noMatch
+		return typeMatch(t, f.result)
 	case *cql.ListLiteral:
 		if t.Kind != row.KindList && t.Kind != row.KindVector {
 			return noMatch

@@ -51,9 +51,6 @@ type writeCondition struct {
 
 // compileWrite compiles an INSERT, UPDATE or DELETE of a table.
 func (a *terms) compileWrite(t *Table, s cql.Statement) (*write, error) {
-	if t.View != nil {
-		return nil, invalid("Cannot directly modify a materialized view")
-	}
 	w := &write{table: t}
 	var using cql.Using
 	var conditions []cql.Condition
@@ -100,6 +97,8 @@ func (a *terms) compileWrite(t *Table, s cql.Statement) (*write, error) {
 // check returns the error of a statement that compiles and cannot be executed.
 func (w *write) check() error {
 	switch {
+	case w.table.View != nil:
+		return invalid("Cannot directly modify a materialized view")
 	case w.table.Counter() && w.timestamp != nil:
 		return invalid("Cannot provide custom timestamp for counter updates")
 	case w.table.Counter() && w.ttl != nil:

@@ -49,7 +49,7 @@ func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
 	}
 	r := w.table.receiver(c.Type, c.Name)
 	if e.Kind == cql.Subtract && c.Type.Kind == row.KindMap {
-		r = r.part(row.SetOf(c.Type.Key()), c.Name)
+		r = r.part(row.SetOf(c.Type.Key()).Freeze(), c.Name)
 	}
 	v, err := a.compile(e.Value, r)
 	switch {

@@ -46,28 +46,45 @@ func checkBatch(kind cql.BatchKind, using cql.Using, writes []*write) error {
 	return nil
 }
 
+// checkOneKey checks that the statements of a batch with conditions name one partition key,
+// and each of them one row, before anything else of them is bound.
+func checkOneKey(parts []batchPart) error {
+	only := ""
+	for i, p := range parts {
+		keys, err := p.write.where.keys(p.b)
+		if err == nil {
+			err = p.write.checkInBatch()
+		}
+		if err != nil {
+			return err
+		}
+		if len(keys) > 0 {
+			if i > 0 && only != keys[0] {
+				return invalid("Batch with conditions cannot span multiple partitions")
+			}
+			only = keys[0]
+		}
+		if err := p.write.checkOneRow(); err != nil {
+			return err
+		}
+		if _, err := p.write.bindConditions(p.b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bindBatch returns what the statements of a batch do, one change for each partition key
 // of each table. times is the timestamp of all of them; it must not be nil if they name
 // several partition keys, because one writer knows nothing of another.
 func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error) {
-	var all []*KeyChange
-	conditional := slices.ContainsFunc(parts, func(p batchPart) bool { return p.write.conditional() })
-	for _, p := range parts {
-		if conditional {
-			keys, err := p.write.where.keys(p.b)
-			if err == nil {
-				err = p.write.checkInBatch()
-			}
-			if err != nil {
-				return nil, err
-			}
-			if len(keys) > 0 && len(all) > 0 && (all[0].Table != p.write.table || all[0].Key != keys[0]) {
-				return nil, invalid("Batch with conditions cannot span multiple partitions")
-			}
-			if err := p.write.checkOneRow(); err != nil {
-				return nil, err
-			}
+	if slices.ContainsFunc(parts, func(p batchPart) bool { return p.write.conditional() }) {
+		if err := checkOneKey(parts); err != nil {
+			return nil, err
 		}
+	}
+	var all []*KeyChange
+	for _, p := range parts {
 		changes, err := p.write.bind(p.b, times, now)
 		if err != nil {
 			return nil, err
@@ -80,7 +97,7 @@ func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error)
 				all[same].Join(c)
 			}
 		}
-		if conditional && len(all) > 1 {
+		if len(all) > 1 && slices.ContainsFunc(parts, func(p batchPart) bool { return p.write.conditional() }) {
 			return nil, invalid("Batch with conditions cannot span multiple partitions")
 		}
 	}

@@ -82,6 +82,14 @@ func (w *write) bind(b *binding, times *int64, now int64) ([]*KeyChange, error) 
 	if err != nil {
 		return nil, err
 	}
+	if !w.conditional() && !w.onlyStatic && len(on.rows) == 0 && len(on.spans) == 0 {
+		// As in Apache Cassandra, a statement that names no row has no timestamp to check.
+		all := make([]*KeyChange, len(keys))
+		for i, key := range keys {
+			all[i] = &KeyChange{Table: w.table, Key: key, Now: now, fetched: w.fetched()}
+		}
+		return all, nil
+	}
 	timestamp, err := w.timestampOf(b, times)
 	if err != nil {
 		return nil, err
@@ -200,10 +208,15 @@ func (w *write) changedColumns(b *binding) (regular, static changedColumns, err 
 				return regular, static, err
 			}
 		}
-		if skip {
+		var op row.Op
+		switch {
+		case skip && x.column.Type.Kind == row.KindList && len(values) == 2 && values[1] != nil:
+			op = row.CheckIndex(x.column.ID, int32(row.Integer(values[1])))
+		case skip && (x.column.Type.Kind != row.KindList || len(values) < 2):
 			continue
+		default: // The null index of a list is an error, also with an unset value.
+			op, err = x.op(values)
 		}
-		op, err := x.op(values)
 		if err != nil {
 			return regular, static, err
 		}

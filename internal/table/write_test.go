@@ -205,7 +205,7 @@ func TestWriteMarkers(t *testing.T) {
 			"UPDATE t SET m[?] = ?, l[?] = ?, u.a = ?, st = st - ? WHERE k = ? AND j = ? AND c = ?",
 			"key(m) text, value(m) int, idx(l) int, value(l) int, u.a int, st set<text>, k int, j int, c int", "[6 7]",
 		},
-		{"UPDATE t SET m = m - ? WHERE k = ? AND j IN (?, ?) AND c = ?", "m set<text>, k int, j int, j int, c int", "[1 3]"},
+		{"UPDATE t SET m = m - ? WHERE k = ? AND j IN (?, ?) AND c = ?", "m frozen<set<text>>, k int, j int, j int, c int", "[1 3]"},
 		{
 			"UPDATE t SET v = 1 WHERE k = ? AND j = ? AND c = ? IF m[?] IN ? AND v = ? AND u.b IN (?)",
 			"k int, j int, c int, key(m) text, in(value(m)) frozen<list<int>>, v int, u.b text", "[0 1]",

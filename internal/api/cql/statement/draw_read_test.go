@@ -2,6 +2,7 @@ package statement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
@@ -10,7 +11,7 @@ import (
 
 // read draws a SELECT.
 func (d *drawing) read() request {
-	t := pick(d, d.tables...)
+	t := pick(d, slices.Concat(d.tables, d.views)...)
 	b := d.newBuild()
 	text := "SELECT "
 	if b.one(10) {

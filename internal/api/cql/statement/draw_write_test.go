@@ -11,6 +11,9 @@ import (
 // write draws an INSERT, UPDATE, DELETE or batch.
 func (d *drawing) write() request {
 	t := pick(d, d.tables...)
+	if len(d.views) > 0 && d.one(150) {
+		t = pick(d, d.views...)
+	}
 	if d.one(12) {
 		return d.batch(t)
 	}
