@@ -121,27 +121,30 @@ run_go() {
 	DECAN_ENDPOINTS="$http $https" DECAN_CA=$ca go test -count=1 ./...
 }
 
+js_both="scenario.test.mjs queries.test.mjs changefeed.test.mjs" # over http and https
+js_once="management.test.mjs writes.test.mjs scripts.test.mjs access.test.mjs sessions.test.mjs answers.test.mjs"
+
 run_js() {
-	local failed=0 both="scenario.test.mjs queries.test.mjs changefeed.test.mjs" # over http and https
-	local once="management.test.mjs writes.test.mjs scripts.test.mjs access.test.mjs sessions.test.mjs"
+	local failed=0
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
 	cd compat/js
-	DECAN_ENDPOINT=$http node --test --test-reporter=spec $both || failed=1
-	DECAN_ENDPOINT=$https node --test --test-reporter=spec $both $once answers.test.mjs || failed=1
-	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $both $once answers.test.mjs || failed=1 # refuses http
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec $js_both || failed=1
+	DECAN_ENDPOINT=$https node --test --test-reporter=spec $js_both $js_once || failed=1
 	DECAN_ENDPOINT=$http node --test --test-reporter=spec paging.test.mjs || failed=1 # the oldest has no continuation tokens for ORDER BY
 	return $failed
 }
 
-run_python() {
-	local version failed=0
+run_js_oldest() { # it refuses http
+	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
+	cd compat/js
+	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $js_both $js_once
+}
+
+run_python() { # run_python VERSION
 	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
 	cd compat/py
-	for version in $python_versions; do
-		"$work/python-$version/bin/python" -B -m unittest -q scenario_test changefeed_test management_test writes_test \
-			scripts_test access_test sessions_test answers_test paging_test || failed=1
-	done
-	return $failed
+	"$work/python-$1/bin/python" -B -m unittest -q scenario_test changefeed_test management_test writes_test \
+		scripts_test access_test sessions_test answers_test paging_test
 }
 
 run_python_aio() { # the same tests over the asynchronous clients; the oldest reads one page of a feed
@@ -155,7 +158,7 @@ run_python_aio() { # the same tests over the asynchronous clients; the oldest re
 	return $failed
 }
 
-run_java() {
+run_java() { # in gateway mode
 	local version failed=0 endpoints=$https
 	for version in $java_versions; do
 		run_main "$version" all "$answers" $admin $endpoints || failed=1
@@ -165,12 +168,8 @@ run_java() {
 	return $failed
 }
 
-run_java_direct() { # the same in direct mode, the default
-	local version failed=0 direct=true
-	for version in $java_versions; do
-		run_main "$version" all "$answers" $admin $https || failed=1
-	done
-	return $failed
+run_java_direct() { # run_java_direct VERSION: the same in direct mode, the default
+	direct=true run_main "$1" all "$answers" $admin $https
 }
 
 # These need a server whose partitions split at 256 KB. Versions run one after
@@ -295,12 +294,14 @@ start build-rust build_rust
 (cd compat/go && go run ./answers -endpoint "$http" -queries ../queries.json -out "$answers") || refused=1
 finish
 
-step "the other SDKs, over http and https"
+step "the other SDKs, over http and https, and the drivers of Cassandra"
+start cassandra ./compat/cassandra/run.sh
 start js run_js
-start python run_python
+start js-oldest run_js_oldest
+for version in $python_versions; do start "python-$version" run_python "$version"; done
 start python-aio run_python_aio
 start java run_java
-start java-direct run_java_direct
+for version in $java_versions; do start "java-direct-$version" run_java_direct "$version"; done
 start dotnet run_dotnet
 start rust run_rust scenario $http $https
 finish
@@ -328,5 +329,3 @@ certify emulator
 stop
 "$work/decan" check "$work/emulator"
 
-step "drivers of Cassandra"
-./compat/cassandra/run.sh

@@ -30,7 +30,7 @@ stop() {
 trap stop EXIT
 
 serve() {
-	env -u DECAN_CQL "$work/decan" serve --data "$work/data" --listen 127.0.0.1:18081 --admin-listen 127.0.0.1:18080 --cql-listen "$DECAN_CQL" \
+	env -u DECAN_CQL "$work/decan" serve --data "$work/data" --listen 127.0.0.1:18081 --admin-listen 127.0.0.1:18080 --cql-listen "$DECAN_CQL" --direct=false \
 		--region "$DECAN_CQL_DC" --key "$DECAN_CQL_KEY" >>"$work/server.log" 2>&1 &
 	server=$!
 	for _ in $(seq 200); do

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # The Data Explorer in a real browser: every screen is driven in Debian's Chromium, hostile
 # pages included. It takes about a minute. EXPLORER_PICTURES=DIR writes a picture of each
-# screen into DIR.
+# screen into DIR. Exit status 69: there is no Chromium, and Debian's package cannot be
+# installed.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || true)}
 if [ -z "$browser" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	apt-get install -y --no-install-recommends chromium fonts-dejavu-core >/dev/null
-	browser=$(command -v chromium)
+	install() { timeout 240 apt-get -o Acquire::http::Timeout=20 "$@" >/dev/null 2>&1; }
+	packages="chromium fonts-dejavu-core"
+	# The list of packages may be old, or missing.
+	install install -y --no-install-recommends $packages || { install update && install install -y --no-install-recommends $packages; } || true
+	browser=$(command -v chromium || true)
 fi
-[ -n "$browser" ] || { echo "no Chromium: install the package chromium, or set CHROMIUM"; exit 1; }
+[ -n "$browser" ] || { echo "no Chromium: install the package chromium, or set CHROMIUM"; exit 69; }
 
 work=$(mktemp -d)
 server=

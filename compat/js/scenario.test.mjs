@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { after, before, describe, test } from "node:test";
-import { connect, databaseOf, endpoint } from "./server.mjs";
+import { connect, databaseOf, endpoint, oldest } from "./server.mjs";
 
 const partitions = 8;
 
@@ -215,7 +215,7 @@ describe(`scenario over ${new URL(endpoint).protocol}`, () => {
     await assert.rejects(stranger.databases.readAll().fetchAll(), { code: 401 });
   });
 
-  test("the program of the README runs", { skip: new URL(endpoint).port !== "8081" && "needs the default port" }, async () => {
+  test("the program of the README runs", { skip: oldest ? "it names the newest" : new URL(endpoint).port !== "8081" && "needs the default port" }, async () => {
     const { stdout } = await promisify(execFile)(process.execPath, ["readme.mjs"], { cwd: import.meta.dirname });
     assert.match(stdout, /read for 1 RU: 12 minutes/);
     assert.match(stdout, /tenant Contoso: { UserId: 'Alice', minutes: 12 }/);
