@@ -24,6 +24,7 @@ const (
 	BadCondition                   // a condition that cannot be evaluated
 	BadMutation                    // a mutation that cannot be applied to the row
 	BadDuration                    // text that is not a duration
+	BadClass                       // a class of Cassandra in the text of a type
 )
 
 // ErrCorrupt is wrapped by errors about encoded keys, rows, mutations and

@@ -71,6 +71,52 @@ func TestParseType(t *testing.T) {
 	}
 }
 
+// TestParseClass checks types that are named by their classes in Cassandra. The texts are
+// those that 4.1.10 has.
+func TestParseClass(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"'Int32Type'": "int",
+		"'org.apache.cassandra.db.marshal.UTF8Type'": "text",
+		"''":                                          "blob",
+		"'ListType(Int32Type)'":                       "list<int>",
+		"'FrozenType( ListType(Int32Type) )'":         "frozen<list<int>>",
+		"'MapType(UTF8Type,LongType)'":                "map<text, bigint>",
+		"list<'SimpleDateType'>":                      "list<date>",
+		"'TupleType(Int32Type, UTF8Type)'":            "frozen<tuple<int, text>>",
+		"'DateType'":                                  "timestamp",
+		"'LegacyTimeUUIDType'":                        "timeuuid",
+		"'ReversedType(ByteType)'":                    "tinyint",
+		"'SetType(FrozenType(SetType(IntegerType)))'": "set<frozen<set<varint>>>",
+	} {
+		typ, err := ParseType(text, nil)
+		if err != nil || typ.String() != want {
+			t.Errorf("%s: %v, %v, want %s", text, typ, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"'nosuch'":             "Error setting type nosuch: Unable to find abstract-type class 'org.apache.cassandra.db.marshal.nosuch'",
+		"'int32type'":          "Error setting type int32type: Unable to find abstract-type class 'org.apache.cassandra.db.marshal.int32type'",
+		"'a.Int32Type'":        "Error setting type a.Int32Type: Unable to find abstract-type class 'a.Int32Type'",
+		"'ListType'":           "Error setting type ListType: Invalid definition for comparator org.apache.cassandra.db.marshal.ListType.",
+		"'MapType(Int32Type)'": "Error setting type MapType(Int32Type): Invalid definition for comparator org.apache.cassandra.db.marshal.MapType.",
+		"'ListType(Int32Type'": "Cannot parse type ListType(Int32Type: Syntax error parsing 'ListType(Int32Type' at char 18: unexpected end of string",
+		"'Int32Type)'":         "",
+		"'ListType()'":         "",
+		"'" + strings.Repeat("FrozenType(", 100) + "Int32Type" + strings.Repeat(")", 100) + "'": "",
+	} {
+		_, err := ParseType(text, nil)
+		if refused := (*Error)(nil); !errors.As(err, &refused) || refused.Reason != BadClass || want != "" && refused.Text != want {
+			t.Errorf("%s: error %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{"'LexicalUUIDType'", "'CompositeType(AsciiType, Int32Type)'", "'Int32Type", "'Int32Type'x", "'a''b'"} {
+		if typ, err := ParseType(text, nil); err == nil {
+			t.Errorf("%s is %s", text, typ)
+		}
+	}
+}
+
 // TestQuoteName checks which names need quotes.
 func TestQuoteName(t *testing.T) {
 	t.Parallel()

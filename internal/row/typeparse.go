@@ -15,7 +15,8 @@ const typeDepthMax = 64
 // the multi-cell type, which ParseType freezes where the text says so. Parts
 // keep the form that the text gives them, but everything inside frozen<...>,
 // tuples and vectors is frozen. Native types and the words list, set, map,
-// tuple, vector and frozen are recognized in any case.
+// tuple, vector and frozen are recognized in any case. A text in quotes is the name of
+// a class of Cassandra, such as 'org.apache.cassandra.db.marshal.Int32Type'.
 //
 // ParseType checks the syntax. It does not check where a type is allowed.
 func ParseType(text string, udt func(keyspace, name string) (*Type, error)) (*Type, error) {
@@ -89,6 +90,9 @@ func (p *typeParser) parse(depth int) (*Type, error) {
 	if depth > typeDepthMax {
 		return nil, p.fail()
 	}
+	if p.take('\'') {
+		return p.class()
+	}
 	name, quoted, err := p.name()
 	if err != nil {
 		return nil, err
@@ -109,6 +113,17 @@ func (p *typeParser) parse(depth int) (*Type, error) {
 		}
 	}
 	return p.user("", name)
+}
+
+// class reads the rest of a class in quotes. No class has a quote in its name.
+func (p *typeParser) class() (*Type, error) {
+	end := strings.IndexByte(p.text[p.pos:], '\'')
+	if end < 0 {
+		return nil, p.fail()
+	}
+	t, err := parseClass(p.text[p.pos : p.pos+end])
+	p.pos += end + 1
+	return t, err
 }
 
 func (p *typeParser) user(keyspace, name string) (*Type, error) {

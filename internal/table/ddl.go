@@ -1,7 +1,6 @@
 package table
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -251,13 +250,10 @@ func (d *definer) typeOf(t *cql.Type, keyspace string) (*row.Type, error) {
 		return nil, invalid("Statement on keyspace %s cannot refer to a user type in keyspace %s; user types can only be used in the keyspace they are defined in", keyspace, other)
 	}
 	parsed, err := row.ParseType(t.String(), func(_, name string) (*row.Type, error) { return d.UserType(keyspace, name) })
-	if ours := (*Error)(nil); err != nil && !errors.As(err, &ours) {
-		err = invalid("%s", err.Error())
+	if err != nil {
+		return nil, badType(err)
 	}
-	if err == nil {
-		err = checkParts(parsed)
-	}
-	return parsed, err
+	return parsed, checkParts(parsed)
 }
 
 // checkParts refuses the types that a collection or tuple cannot have inside.

@@ -1,6 +1,11 @@
 package table
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/decandb/decan/internal/row"
+)
 
 // Class says which kind of error a client gets.
 type Class uint8
@@ -39,6 +44,19 @@ func (e *Error) Error() string { return e.Text }
 // invalid returns an error of the class Invalid.
 func invalid(format string, args ...any) *Error {
 	return &Error{Class: Invalid, Text: fmt.Sprintf(format, args...)}
+}
+
+// badType returns the error of a type that row.ParseType refused; one of this package stays
+// as it is.
+func badType(err error) error {
+	ours, parsed := (*Error)(nil), (*row.Error)(nil)
+	switch {
+	case err == nil || errors.As(err, &ours):
+		return err
+	case errors.As(err, &parsed) && parsed.Reason == row.BadClass:
+		return &Error{Class: Syntax, Text: parsed.Text}
+	}
+	return invalid("%s", err.Error())
 }
 
 // failed returns the error of an operation or function that failed.

@@ -74,12 +74,7 @@ func (a *terms) resolveType(t *cql.Type, keyspace string) (*row.Type, error) {
 		}
 		return a.userType(own, name)
 	})
-	if err != nil {
-		if ours := (*Error)(nil); !errors.As(err, &ours) {
-			err = invalid("%s", err.Error())
-		}
-	}
-	return parsed, err
+	return parsed, badType(err)
 }
 
 // compile compiles a value for its receiver.
