@@ -37,6 +37,8 @@ type analysis struct {
 	width       map[*sql.Select]int    // number of input sets of the result of a query, if it is not one
 	faulty      map[*sql.CallExpr]bool // calls of aggregates with a wrong number of arguments
 	composed    bool                   // LET has an aggregate
+	lenient     int                    // errors that do not keep the references of groups from being checked
+	totalled    bool                   // the expression is in an aggregate of the innermost query
 }
 
 // clause is the part of a query that is checked.
@@ -145,9 +147,9 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if s.set {
 		s.addSet(a.newSet())
 	}
-	in, place, before, iterations, loops := a.in, a.at, a.clause, a.iterations, a.loops
-	a.in, a.at, a.clause = frame{q, s}, at, clauseFrom
-	defer func() { a.in, a.at, a.clause = in, place, before }()
+	in, place, before, iterations, loops, totalled := a.in, a.at, a.clause, a.iterations, a.loops, a.totalled
+	a.in, a.at, a.clause, a.totalled = frame{q, s}, at, clauseFrom, false
+	defer func() { a.in, a.at, a.clause, a.totalled = in, place, before, totalled }()
 	if q.Top != nil && q.Offset != nil {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
@@ -174,7 +176,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if len(q.GroupBy) == 0 {
 		set = s.set
 	}
-	correct := len(a.diagnostics) == 0
+	correct := len(a.diagnostics) == a.lenient
 	grouped := a.groups(q)
 	switch {
 	case correct && set:
@@ -301,6 +303,7 @@ func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
 	if first {
 		at = source
 	}
+	before := len(a.diagnostics)
 	inner := a.query(in.Subquery, s, at)
 	s.set = s.set || in.In || a.several[in.Subquery]
 	s.refers = s.refers || inner.refers
@@ -313,8 +316,8 @@ func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
 		switch {
 		case sub.Star:
 			one.set = inner.onlySet()
-		case len(sub.Items) > 0:
-			one.columns = sub.Items
+		case len(sub.Items) > 0 && len(a.diagnostics) == before:
+			one.columns, one.fed = sub.Items, sub.From != nil
 		}
 	}
 	if one.set == 0 {

@@ -33,7 +33,7 @@ func (a *analysis) expr(x sql.Expr, s *scope) bound {
 		if root, ok := x.X.(*sql.Ident); ok {
 			one, _ := s.lookup(root.Name)
 			known := one.columns == nil || slices.Contains(columnNames(one.columns), x.Name)
-			b.refers = b.refers && (known || a.clause == clauseGroupBy && !a.in.s.set && len(a.diagnostics) == 0)
+			b.refers = b.refers && (known || a.clause == clauseGroupBy && (a.depth == 0 || one.fed))
 		}
 		return b
 	case *sql.LikeExpr:
@@ -88,10 +88,12 @@ func (a *analysis) subquery(x *sql.Subquery, s *scope) bound {
 	case x.Kind != sql.SubqueryScalar || !a.several[x.Query]:
 	case !in.set && a.at >= inside:
 		in.set = true
-	case in.groups:
+	case in.groups && !a.totalled:
 		// groupedIn reports this if there is no other error.
 	default:
-		a.cardinality(x)
+		if a.cardinality(x); in.groups {
+			a.lenient++
+		}
 		b.null = true
 	}
 	return b
@@ -133,10 +135,14 @@ func (a *analysis) let(x *sql.LetExpr, s *scope) bound {
 func (a *analysis) call(x *sql.CallExpr, s *scope) bound {
 	var b bound
 	args := make([]bound, len(x.Args))
+	_, total := aggregateKind(x)
+	totalled := a.totalled
+	a.totalled = totalled || total
 	for i, arg := range x.Args {
 		args[i] = a.expr(arg, s)
 		b.refers = b.refers || args[i].refers
 	}
+	a.totalled = totalled
 	if x.UDF {
 		a.userFunction(x)
 		return b

@@ -80,7 +80,6 @@ func wrongEscape(x *sql.LikeExpr) bool {
 // here is the scope of x: that of a subquery, or s.
 func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	if _, ok := aggregateKind(x); ok && here.outsideLet() == s {
-		a.groupedRows(x)
 		return
 	}
 	if keys[sql.Canonical(x)] && !hides(x, here, s) {
@@ -113,19 +112,6 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	}
 	for part := range sql.Children(x) {
 		a.grouped(part, s, here, keys)
-	}
-}
-
-// groupedRows reports the scalar subqueries of several rows in an aggregate.
-func (a *analysis) groupedRows(x sql.Expr) {
-	if sub, ok := x.(*sql.Subquery); ok {
-		if sub.Kind == sql.SubqueryScalar && a.several[sub.Query] && len(a.in.q.GroupBy) > 0 {
-			a.cardinality(sub)
-		}
-		return
-	}
-	for part := range sql.Children(x) {
-		a.groupedRows(part)
 	}
 }
 
@@ -262,7 +248,7 @@ func (a *analysis) order(q *sql.Select, s *scope) error {
 		return nil
 	}
 	for i := range q.OrderBy {
-		if x := q.OrderBy[i].Expr; !sortable(x, q) && !(len(q.OrderBy) == 1 && a.sortsByValue(x, q)) {
+		if x := q.OrderBy[i].Expr; !a.sortable(x, q) && !(len(q.OrderBy) == 1 && a.sortsByValue(x, q)) {
 			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
 	}
@@ -276,17 +262,25 @@ func (a *analysis) sortsByValue(x sql.Expr, q *sql.Select) bool {
 		return sortsByValue(x)
 	}
 	place, vector := x.(*sql.CallExpr).Args[0], x.(*sql.CallExpr).Args[1]
-	if !sortable(place, q) {
+	if !a.sortable(place, q) {
 		place, vector = vector, place
 	}
 	v, ok := inputs{params: a.params}.constant(vector)
-	return ok && sortable(place, q) && v.Kind() == value.KindArray &&
+	return ok && a.sortable(place, q) && v.Kind() == value.KindArray &&
 		!slices.ContainsFunc(v.Items(), func(item value.Value) bool { return item.Kind() != value.KindNumber })
 }
 
 // sortable reports whether x is an input of q or a property of one, through the columns
-// of subqueries.
-func sortable(x sql.Expr, q *sql.Select) bool {
+// of subqueries, or the rows that countsRows finds.
+func (a *analysis) sortable(x sql.Expr, q *sql.Select) bool {
+	if root, _ := pathRoot(x, nil); root != nil && countsRows(root.Name, q) && !isGrouped(q) {
+		return true
+	}
+	return a.isPlace(x, q)
+}
+
+func (a *analysis) isPlace(x sql.Expr, q *sql.Select) bool {
+	x = a.chosen(x, q)
 	var steps []string // from the last to the first; "" for an index
 	for {
 		switch y := x.(type) {
@@ -295,16 +289,42 @@ func sortable(x sql.Expr, q *sql.Select) bool {
 		case *sql.IndexExpr:
 			steps, x = append(steps, ""), y.X
 		case *sql.Subquery:
-			return y.Kind == sql.SubqueryScalar && y.Query.Value != nil && sortable(y.Query.Value, y.Query)
+			return y.Kind == sql.SubqueryScalar && y.Query.Value != nil && a.isPlace(y.Query.Value, y.Query)
 		case *sql.Ident:
 			if _, number := numberNames[y.Name]; number {
 				return false
 			}
-			return q.From == nil || countsRows(y.Name, q) || columnIsPlace(y.Name, steps, q.From.Inputs)
+			return q.From == nil || a.columnIsPlace(y.Name, steps, q.From.Inputs)
 		default:
 			return false
 		}
 	}
+}
+
+// chosen returns the branch of a condition that constants choose.
+func (a *analysis) chosen(x sql.Expr, q *sql.Select) sql.Expr {
+	in := inputs{params: a.params}
+	switch y := x.(type) {
+	case *sql.ConditionalExpr:
+		if v, fixed := in.constant(y.Cond); fixed && truthIn(v) == yes {
+			return a.chosen(y.Then, q)
+		} else if fixed {
+			return a.chosen(y.Else, q)
+		}
+	case *sql.CoalesceExpr:
+		if v, fixed := in.constant(y.X); fixed && !v.IsDefined() {
+			return a.chosen(y.Y, q)
+		}
+		if root, ok := y.X.(*sql.Ident); ok && isInput(root.Name, q) {
+			return y.X
+		}
+	}
+	return x
+}
+
+// isInput reports whether a name is that of a collection in FROM, which always has a value.
+func isInput(name string, q *sql.Select) bool {
+	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool { return in.Name() == name && in.Subquery == nil })
 }
 
 // countsRows reports whether the first input of a query without a filter has this name and is
@@ -320,7 +340,7 @@ func countsRows(name string, q *sql.Select) bool {
 
 // columnIsPlace reports whether steps after an input, the last of them first, lead to a
 // place in documents.
-func columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
+func (a *analysis) columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
 	i := slices.IndexFunc(inputs, func(in sql.Input) bool { return in.Name() == name })
 	if i < 0 {
 		return true
@@ -330,20 +350,20 @@ func columnIsPlace(name string, steps []string, inputs []sql.Input) bool {
 	case inner == nil && i == 0:
 		return true
 	case inner == nil:
-		return collectionIsPlace(&inputs[i], steps, inputs[:i])
-	case i > 0 && !filtersRows(inner):
+		return a.collectionIsPlace(&inputs[i], steps, inputs[:i])
+	case i > 0 && !a.filtersRows(inner):
 		return false
 	case inner.Star && inner.From == nil:
 		return i > 0
 	case inner.Star:
-		return columnIsPlace(inner.From.Inputs[0].Name(), steps, inner.From.Inputs)
+		return a.columnIsPlace(inner.From.Inputs[0].Name(), steps, inner.From.Inputs)
 	case inner.Value != nil:
-		return memberIsPlace(inner.Value, steps, inner)
+		return a.memberIsPlace(inner.Value, steps, inner)
 	case len(steps) == 0:
 		return false
 	}
 	at := slices.Index(columnNames(inner.Items), steps[len(steps)-1])
-	return at >= 0 && memberIsPlace(inner.Items[at].Expr, steps[:len(steps)-1], inner)
+	return at >= 0 && a.memberIsPlace(inner.Items[at].Expr, steps[:len(steps)-1], inner)
 }
 
 // alwaysTrue reports whether a filter is absent or the literal true, which a client puts
@@ -366,17 +386,20 @@ func replaced(where sql.Expr) bool {
 
 // filtersRows reports whether a subquery has rows of its own to filter, or no filter: the
 // value of one with a filter that has no such rows is an expression, and not a place.
-func filtersRows(q *sql.Select) bool {
+func (a *analysis) filtersRows(q *sql.Select) bool {
 	if alwaysTrue(q.Where) {
 		return true
 	}
+	if v, fixed := (inputs{params: a.params}).constant(q.Where); fixed && v.IsTrue() {
+		return true
+	}
 	return q.From != nil && slices.ContainsFunc(q.From.Inputs, func(in sql.Input) bool {
-		return in.In || in.Subquery != nil && filtersRows(in.Subquery)
+		return in.In || in.Subquery != nil && a.filtersRows(in.Subquery)
 	})
 }
 
 // collectionIsPlace is columnIsPlace for an input that is a place in an earlier one.
-func collectionIsPlace(in *sql.Input, steps []string, earlier []sql.Input) bool {
+func (a *analysis) collectionIsPlace(in *sql.Input, steps []string, earlier []sql.Input) bool {
 	steps = slices.Clip(steps)
 	if in.In {
 		steps = append(steps, "")
@@ -388,7 +411,7 @@ func collectionIsPlace(in *sql.Input, steps []string, earlier []sql.Input) bool 
 		case *sql.IndexExpr:
 			steps, x = append(steps, ""), y.X
 		case *sql.Ident:
-			return columnIsPlace(y.Name, steps, earlier)
+			return a.columnIsPlace(y.Name, steps, earlier)
 		default:
 			return true
 		}
@@ -397,12 +420,12 @@ func collectionIsPlace(in *sql.Input, steps []string, earlier []sql.Input) bool 
 
 // memberIsPlace reports whether steps after an expression, the last of them first, lead
 // to a place in documents.
-func memberIsPlace(x sql.Expr, steps []string, q *sql.Select) bool {
+func (a *analysis) memberIsPlace(x sql.Expr, steps []string, q *sql.Select) bool {
 	if o, ok := x.(*sql.ObjectLiteral); ok && len(steps) > 0 {
 		at := slices.IndexFunc(o.Members, func(m sql.Property) bool { return m.Name == steps[len(steps)-1] })
-		return at >= 0 && memberIsPlace(o.Members[at].Expr, steps[:len(steps)-1], q)
+		return at >= 0 && a.memberIsPlace(o.Members[at].Expr, steps[:len(steps)-1], q)
 	}
-	return sortable(x, q)
+	return a.isPlace(x, q)
 }
 
 // correlatedOrder returns the error of partitions for an ORDER BY of anything other

@@ -16,6 +16,7 @@ type cell struct {
 	place  string
 	values domain
 	firm   domain // what suppositions are compared with; see reach.loose
+	lost   kinds  // kinds that are not in values only because of places inside this one
 }
 
 func (b box) find(place string) int {
@@ -64,7 +65,10 @@ func (b box) restrictParts(place string, values domain) bool {
 	}
 	for i := range b {
 		if inside, ok := partsAt(values.parts, place, b[i].place); ok {
-			if b[i].values = b[i].values.meet(inside); b[i].values.empty() {
+			switch both := b[i].values.meet(inside); {
+			case !both.empty():
+				b[i].values = both
+			case b[i].lost&inside.kinds == 0:
 				return false
 			}
 		}
@@ -134,6 +138,7 @@ next:
 					r.work -= (len(out[i][at].values.intervals) + len(b[at].values.intervals)) / 8
 					out[i][at].values = out[i][at].values.join(b[at].values)
 					out[i][at].firm = out[i][at].firm.join(b[at].firm)
+					out[i][at].lost |= b[at].lost
 				}
 				continue next
 			}
@@ -157,7 +162,7 @@ func differsAt(a, b box) (at int, ok bool) {
 		switch {
 		case a[i].place != b[i].place:
 			return 0, false
-		case a[i].values.equal(b[i].values) && a[i].firm.equal(b[i].firm):
+		case a[i].values.equal(b[i].values) && a[i].firm.equal(b[i].firm) && a[i].lost == b[i].lost:
 		case at >= 0:
 			return 0, false
 		default:
@@ -200,7 +205,17 @@ func hull(list []box) box {
 		if all.kinds&(mayNumber|mayString) != 0 {
 			all.intervals = united(intervals)
 		}
-		out = append(out, cell{c.place, all, anything})
+		out = append(out, cell{c.place, all, anything, 0})
 	}
 	return out
+}
+
+// reach works out which documents can have rows.
+func (p *Plan) reach(c *compiler) {
+	r := &reach{work: reachMax}
+	p.boxes = r.rows(p.query, c.scope, true, []box{nil})
+	for i, b := range p.boxes {
+		// Ranges need only the properties of the document.
+		p.boxes[i] = slices.Clone(slices.DeleteFunc(b, func(x cell) bool { return !strings.HasPrefix(x.place, "/") }))
+	}
 }

@@ -41,6 +41,7 @@ type alias struct {
 	expr  sql.Expr     // of a LET: its value, in the scope outside
 
 	columns []sql.SelectItem // of the analysis: of a subquery that is evaluated as a single expression
+	fed     bool             // of the analysis: that subquery has inputs
 }
 
 // lookup returns what a name means and the scope that defines it, or nil if none does.

@@ -83,12 +83,12 @@ func TestSignatures(t *testing.T) {
 	e := newEnv()
 	for name, s := range signatures {
 		f := functions[strings.ToUpper(name)]
-		if f == nil || f.name != name || f.min > 0 && len(s.args) > f.min {
+		if f == nil || f.name != name || f.max >= 0 && len(s.args) > f.max {
 			t.Errorf("%s is not a function, or not with that number of arguments", name)
 			continue
 		}
 		for range 3000 {
-			args := make([]value.Value, max(f.min, len(s.args)))
+			args := make([]value.Value, f.min+r.IntN(max(f.min, len(s.args))-f.min+1))
 			possible := true
 			for i := range args {
 				args[i] = odd[r.IntN(len(odd))]

@@ -304,8 +304,9 @@ func addMonths(t time.Time, n int) time.Time {
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
 }
 
-// dateTimeDiff counts the boundaries of the part between two times; for parts of a second
-// it divides the time between them.
+// dateTimeDiff counts the boundaries of the part between two times. As in the service, for
+// parts of a second it counts the boundaries of seconds, and divides the difference of the
+// fractions.
 func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	part := partName(args[0])
 	from, okFrom := parseDateTime(args[1])
@@ -324,10 +325,12 @@ func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	case unit == 0:
 		return value.Undefined()
 	case unit < tick:
-		// As in the service, more than 292 years of nanoseconds wrap around.
+		// More than 292 years of nanoseconds wrap around.
 		return value.Int((ticksOf(to) - ticksOf(from)) * int64(tick/unit))
 	case unit < time.Second:
-		return value.Int((ticksOf(to) - ticksOf(from)) / int64(unit/tick))
+		a, fromFraction := floorDiv(ticksOf(from), ticksPerSecond)
+		b, toFraction := floorDiv(ticksOf(to), ticksPerSecond)
+		return value.Int((b-a)*int64(time.Second/unit) + (toFraction-fromFraction)/int64(unit/tick))
 	}
 	a, _ := floorDiv(ticksOf(from), int64(unit/tick))
 	b, _ := floorDiv(ticksOf(to), int64(unit/tick))

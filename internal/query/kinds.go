@@ -104,7 +104,11 @@ func (r *reach) kinds(n node) kinds {
 		}
 		return k.only(mayNumber, mayNumber)
 	case *sql.BinaryExpr:
-		return operatorKinds(x.Op, r.kinds(n.at(x.X)), r.kinds(n.at(x.Y)))
+		k := operatorKinds(x.Op, r.kinds(n.at(x.X)), r.kinds(n.at(x.Y)))
+		if x.Op == "=" && k&mayFalse != 0 && r.same(r.resolve(n.at(x.X)), r.resolve(n.at(x.Y))) {
+			k &^= mayFalse
+		}
+		return k
 	case *sql.LogicalExpr:
 		return r.logicKinds(n, x)
 	case *sql.CoalesceExpr:
@@ -282,7 +286,7 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 		return mayAny
 	}
 	if kind, ok := aggregateKind(x); ok {
-		if (kind == Min || kind == Max) && !n.s.root {
+		if (kind == Min || kind == Max) && !n.s.root && !(n.s.query != nil && iterates(n.s.query)) {
 			return mayAny
 		}
 		return totals[kind]
@@ -297,7 +301,7 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 		}
 		return mayBool | mayMiss
 	case "VectorDistance", "_VectorScore":
-		if !may(0, mayArray) || !may(1, mayArray) {
+		if !may(0, mayArray|mayNull) || !may(1, mayArray|mayNull) {
 			return mayMiss
 		}
 		return mayNumber | mayMiss
@@ -315,21 +319,54 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 	case "GetCurrentDateTime":
 		return mayString
 	case "NOW", "AGO":
-		return mayNumber | mayString | mayMiss
-	}
-	if typeTests[f.name] != 0 {
+		if len(x.Args) > 1 && (!may(0, mayString) || !may(1, mayNumber)) {
+			return mayMiss
+		}
+		return mayString | mayMiss
+	case "IS_DATETIME":
 		return mayBool
+	case "DateTimeAdd":
+		if !may(0, mayString) || !may(len(x.Args)-2, mayNumber|mayString) || !may(len(x.Args)-1, mayString) {
+			return mayMiss
+		}
+		return mayString | mayMiss
+	}
+	if test := typeTests[f.name]; test != 0 {
+		return r.testKinds(r.kinds(n.at(x.Args[0])), f.name, test)
 	}
 	s, known := signatures[f.name]
 	if !known {
 		return mayAny
 	}
 	for i, each := range s.args {
+		switch {
+		case i > 0 && (someOf(f, x) || f.name == "REPLICATE"):
+			return s.result
+		case f.name == "REPLICATE":
+			each |= mayNull
+		}
 		if !may(i, each) {
 			return mayMiss
 		}
 	}
 	return s.result
+}
+
+// someOf reports whether a call searches for several texts, which the planner does not
+// compare.
+func someOf(f *function, x *sql.CallExpr) bool {
+	return len(x.Args) > 2 && (strings.HasPrefix(f.name, "CONTAINS_ALL_") || strings.HasPrefix(f.name, "CONTAINS_ANY_"))
+}
+
+// testKinds returns the results of a test for kinds.
+func (r *reach) testKinds(k kinds, name string, test kinds) kinds {
+	switch {
+	case k&test == 0:
+		return mayFalse
+	case k&^test == 0 && name != "IS_INTEGER" && name != "IS_FINITE_NUMBER":
+		return mayTrue
+	}
+	return mayBool
 }
 
 // textKinds are the kinds of an argument of FullTextContains and the like.
@@ -347,43 +384,49 @@ type signature struct {
 	args   []kinds // of the first arguments, for the result to be defined
 }
 
-var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny, '!': mayExist}
+var signatureKinds = map[byte]kinds{'n': mayNumber, 's': mayString, 'b': mayBool, 'a': mayArray, 'o': mayObject, '?': mayAny, '!': mayExist, 'N': mayNumber | mayMiss, 'O': mayObject | mayNull}
 
 // signatures maps names of functions to signatures. A key of the literal is the kind of
 // the result, followed by a blank and the kinds of the arguments.
 var signatures = makeSignatures(map[string]string{
-	"n n":   "ABS ACOS ASIN ATAN CEILING COS COT DEGREES EXP FLOOR IntBitNot LOG LOG10 RADIANS ROUND SIGN SIN SQRT SQUARE TAN TRUNC",
-	"n nn":  "ATN2 IntAdd IntBitAnd IntBitLeftShift IntBitOr IntBitRightShift IntBitXor IntDiv IntMod IntMul IntSub POWER",
-	"n a":   "ARRAY_AVG ARRAY_LENGTH ARRAY_MEDIAN ARRAY_SUM",
-	"? a":   "ARRAY_MAX ARRAY_MIN",
-	"a a":   "ARRAY_CONCAT",
-	"a an":  "ARRAY_SLICE",
-	"a aa":  "SetDifference SetIntersect SetUnion",
-	"b aa":  "SetEqual",
-	"b a":   "ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY",
-	"a o":   "ObjectToArray",
-	"n o":   "DOCUMENTID",
-	"n s":   "DateTimeToTicks DateTimeToTimestamp DAY LENGTH MONTH StringToNumber YEAR _FullTextWordCount",
-	"n ss":  "DateTimePart INDEX_OF LASTINDEXOF",
-	"n sss": "DateTimeDiff",
-	"s s":   "LOWER LTRIM REVERSE RTRIM TRIM UPPER",
-	"s ss":  "CONCAT DateTimeBin DateTimeFormat REGEXEXTRACT LASTSUBSTRINGAFTER LASTSUBSTRINGBEFORE SUBSTRINGAFTER SUBSTRINGBEFORE",
-	"s sss": "REPLACE REGEXREPLACE REGEXREPLACEALL",
-	"s sn":  "LEFT REPLICATE RIGHT",
-	"s snn": "SUBSTRING",
-	"s as":  "StringJoin",
-	"s n":   "TicksToDateTime TimestampToDateTime",
-	"s nnn": "DateTimeFromParts",
-	"s !":   "ToString",
-	"b s":   "StringToBoolean",
-	"b ss":  "CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
-	"a s":   "StringToArray",
-	"a ss":  "StringSplit REGEXEXTRACTALL",
-	"? s":   "StringToNull",
-	"? n":   "CHOOSE",
-	"n ?":   "ST_AREA ST_DISTANCE",
-	"b ?":   "ST_INTERSECTS ST_WITHIN",
-	"o ?":   "ST_ISVALIDDETAILED StringToObject",
+	"n n":    "ABS ACOS ASIN ATAN CEILING COS COT DEGREES EXP FLOOR IntBitNot LOG10 RADIANS ROUND SIGN SIN SQRT SQUARE TAN TRUNC",
+	"n nn":   "ATN2 LOG IntAdd IntBitAnd IntBitLeftShift IntBitOr IntBitRightShift IntBitXor IntDiv IntMod IntMul IntSub POWER",
+	"n a":    "ARRAY_AVG ARRAY_LENGTH ARRAY_MEDIAN ARRAY_SUM",
+	"? a":    "ARRAY_MAX ARRAY_MIN",
+	"a a":    "ARRAY_CONCAT",
+	"a an":   "ARRAY_SLICE",
+	"a aa":   "SetDifference SetIntersect SetUnion",
+	"b aa":   "SetEqual",
+	"b a":    "ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY",
+	"a O":    "ObjectToArray",
+	"n o":    "DOCUMENTID",
+	"n s":    "DateTimeToTicks DateTimeToTimestamp DAY LENGTH MONTH StringToNumber YEAR _FullTextWordCount",
+	"n ss":   "DateTimePart INDEX_OF",
+	"n ssN":  "LASTINDEXOF",
+	"n sss":  "DateTimeDiff",
+	"s s":    "LOWER LTRIM REVERSE RTRIM TRIM UPPER",
+	"s ssns": "DateTimeBin",
+	"s sssn": "REGEXEXTRACT",
+	"s ss":   "CONCAT DateTimeFormat LASTSUBSTRINGAFTER LASTSUBSTRINGBEFORE SUBSTRINGAFTER SUBSTRINGBEFORE",
+	"s sss":  "REPLACE",
+	"s ssss": "REGEXREPLACE REGEXREPLACEALL",
+	"s sn":   "LEFT REPLICATE RIGHT",
+	"s snn":  "SUBSTRING",
+	"s as":   "StringJoin",
+	"s ns":   "TicksToDateTime TimestampToDateTime",
+	"s nnn":  "DateTimeFromParts",
+	"s !":    "ToString",
+	"b s":    "StringToBoolean",
+	"b ss":   "CONTAINS_ALL_CI CONTAINS_ALL_CS CONTAINS_ANY_CI CONTAINS_ANY_CS CONTAINS ENDSWITH RegexMatch STARTSWITH STRINGEQUALS",
+	"a s":    "StringToArray",
+	"a ss":   "StringSplit",
+	"a sss":  "REGEXEXTRACTALL",
+	"? s":    "StringToNull",
+	"? n":    "CHOOSE",
+	"n ?":    "ST_AREA ST_DISTANCE",
+	"b ?":    "ST_INTERSECTS ST_WITHIN",
+	"o ?":    "ST_ISVALIDDETAILED",
+	"o !":    "StringToObject",
 })
 
 // further are the kinds of the arguments after those of the signature.
@@ -391,6 +434,7 @@ var further = map[string]kinds{
 	"CONCAT": mayString, "ARRAY_CONCAT": mayArray, "LTRIM": mayString, "RTRIM": mayString, "TRIM": mayString,
 	"CONTAINS": mayBool, "ENDSWITH": mayBool, "STARTSWITH": mayBool, "STRINGEQUALS": mayBool,
 	"INDEX_OF": mayNumber, "ROUND": mayNumber, "ARRAY_SLICE": mayNumber, "RegexMatch": mayString,
+	"DateTimeFromParts": mayNumber,
 }
 
 func makeSignatures(names map[string]string) map[string]signature {

@@ -72,7 +72,11 @@ func operands(x sql.Expr) (list []*sql.Expr) {
 	}
 	switch x := x.(type) {
 	case *sql.CallExpr:
-		all(x.Args)
+		args := x.Args
+		if takesTimespan(functions[strings.ToUpper(x.Name)], len(args)) {
+			args = args[1:] // a time span is a literal
+		}
+		all(args)
 	case *sql.LogicalExpr:
 		all(x.Terms)
 	case *sql.InExpr:

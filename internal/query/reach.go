@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/query/sql"
@@ -14,6 +15,7 @@ type reach struct {
 	work       int // the remaining steps; at 0 nothing more is restricted
 	names      map[*scope]string
 	projecting bool // a value is examined, and not a filter
+	implied    bool // what follows is that a property is in an object or an array, which is not compared with their values
 	loose      bool // what follows is not compared with suppositions: that a property or an input is there
 }
 
@@ -47,8 +49,7 @@ func (r *reach) resolve(n node) node {
 	return n
 }
 
-// resolveMax bounds chains of names.
-const resolveMax = 100
+const resolveMax = 100 // bounds chains of names
 
 func (r *reach) referred(n node) (node, bool) {
 	switch x := n.x.(type) {
@@ -63,7 +64,7 @@ func (r *reach) referred(n node) (node, bool) {
 		return r.input(s, a.input)
 	case *sql.Subquery:
 		q := x.Query
-		if x.Kind != sql.SubqueryScalar && x.Kind != sql.SubqueryFirst && x.Kind != sql.SubqueryLast || q.From != nil || q.Where != nil || isGrouped(q) {
+		if x.Kind != sql.SubqueryScalar && x.Kind != sql.SubqueryFirst && x.Kind != sql.SubqueryLast || q.From != nil || q.Where != nil || len(q.GroupBy) > 0 || q.Value != nil && hasAggregate(q.Value) {
 			return n, false
 		}
 		row := r.rowOf(n, q)
@@ -83,19 +84,43 @@ func (r *reach) referred(n node) (node, bool) {
 			return node{x: x.In, s: s}, true
 		}
 	case *sql.ConditionalExpr:
-		if v, ok := r.constant(n.at(x.Cond)); ok {
-			if truthIn(v) == yes {
-				return n.at(x.Then), true
-			}
-			return n.at(x.Else), true
+		return r.chosen(n, x.Cond, x.Then, x.Else)
+	case *sql.CallExpr:
+		if len(x.Args) == 3 && isFunction(x, "IIF") {
+			return r.chosen(n, x.Args[0], x.Args[1], x.Args[2])
 		}
 	case *sql.CoalesceExpr:
 		switch k := r.kinds(n.at(x.X)); {
+		case n.namesInput(x.X):
+			return n.at(x.X), true
 		case k == mayMiss:
 			return n.at(x.Y), true
 		case k&mayMiss == 0:
 			return n.at(x.X), true
 		}
+	}
+	return n, false
+}
+
+// namesInput reports whether x is the name of a collection in FROM, which has a value in
+// every row.
+func (n node) namesInput(x sql.Expr) bool {
+	name, ok := x.(*sql.Ident)
+	if !ok {
+		return false
+	}
+	a, s := n.s.lookup(name.Name)
+	return s != nil && !a.let && s.query != nil && s.query.From != nil && a.input < len(s.query.From.Inputs) && s.query.From.Inputs[a.input].Subquery == nil
+}
+
+// chosen returns the branch of a condition that is taken, if it is the same for every
+// document.
+func (r *reach) chosen(n node, cond, then, otherwise sql.Expr) (node, bool) {
+	switch k := r.kinds(n.at(cond)); {
+	case k == mayTrue:
+		return n.at(then), true
+	case k&mayTrue == 0:
+		return n.at(otherwise), true
 	}
 	return n, false
 }
@@ -156,6 +181,9 @@ func (r *reach) member(of node, name string) (node, bool) {
 	if v, ok := r.constant(of); ok {
 		return of.at(&sql.Literal{Value: v.Get(name)}), true
 	}
+	if sub, ok := of.x.(*sql.Subquery); ok && r.lacks(of, sub, name) {
+		return of.at(undefinedLiteral), true
+	}
 	x, ok := of.x.(*sql.ObjectLiteral)
 	if !ok {
 		return node{}, false
@@ -166,6 +194,27 @@ func (r *reach) member(of node, name string) (node, bool) {
 		}
 	}
 	return of.at(undefinedLiteral), true
+}
+
+// lacks reports whether the row of a subquery is an object without a member of this name.
+func (r *reach) lacks(n node, x *sql.Subquery, name string) bool {
+	if x.Kind != sql.SubqueryScalar && x.Kind != sql.SubqueryFirst && x.Kind != sql.SubqueryLast {
+		return false
+	}
+	row := r.rowOf(n, x.Query)
+	if row.s == nil {
+		return false
+	}
+	if row.x != nil {
+		row = r.resolve(row)
+	}
+	switch o := row.x.(type) {
+	case nil:
+		return row.row != nil && !slices.Contains(columnNames(row.row.Items), name)
+	case *sql.ObjectLiteral:
+		return !slices.ContainsFunc(o.Members, func(m sql.Property) bool { return m.Name == name })
+	}
+	return false
 }
 
 // element returns an item of an array that the query writes.
@@ -250,21 +299,27 @@ func (r *reach) restrict(n node, d domain, in []box) []box {
 	for _, b := range in {
 		r.work -= 1 + len(b)/8 + len(d.intervals)
 		at := b.find(place)
-		have, firm := whole, anything
+		have, firm, lost := whole, anything, kinds(0)
 		if at >= 0 {
-			have, firm = b[at].values, b[at].firm
+			have, firm, lost = b[at].values, b[at].firm, b[at].lost
 		}
 		values := have.meet(d)
 		if !r.loose {
 			firm = firm.meet(d)
 		}
-		if values = b.insideParts(place, values); values.empty() || !r.loose && b.refutes(place, firm) || !b.restrictParts(place, values) {
+		if r.implied {
+			lost |= have.kinds &^ values.kinds
+		} else {
+			lost &= d.kinds
+			values = b.insideParts(place, values)
+		}
+		if values.empty() || !r.loose && b.refutes(place, firm) || !b.restrictParts(place, values) {
 			continue
 		}
 		if at >= 0 {
-			b[at].values, b[at].firm = values, firm
+			b[at].values, b[at].firm, b[at].lost = values, firm, lost
 		} else {
-			b = append(b, cell{place, values, firm})
+			b = append(b, cell{place, values, firm, lost})
 		}
 		out = append(out, b)
 	}
@@ -303,7 +358,7 @@ func (r *reach) suppose(n node, d domain, in []box) []box {
 		if at >= 0 {
 			b[at].values = values
 		} else {
-			b = append(b, cell{supposed + place, values, anything})
+			b = append(b, cell{supposed + place, values, anything, 0})
 		}
 		out = append(out, b)
 	}
@@ -315,10 +370,10 @@ func (r *reach) suppose(n node, d domain, in []box) []box {
 func (r *reach) path(n, of node, d domain, parent kinds, in []box) []box {
 	in = r.restrict(n, d, in)
 	if d.kinds&mayMiss == 0 {
-		before := r.loose
-		r.loose = before || d.kinds == mayExist
+		loose, implied := r.loose, r.implied
+		r.loose, r.implied = loose || d.kinds|mayNull|mayBool == mayExist, true
 		in = r.want(of, domain{kinds: parent}, in)
-		r.loose = before
+		r.loose, r.implied = loose, implied
 	}
 	return in
 }
@@ -340,6 +395,9 @@ func (r *reach) want(n node, d domain, in []box) []box {
 	case nil:
 		return r.restrict(n, d, in)
 	case *sql.Ident:
+		if r.untracked(n, x) {
+			return in
+		}
 		return r.elements(n, x, d, r.restrict(n, d, in))
 	case *sql.MemberExpr:
 		return r.path(n, n.at(x.X), d, mayObject, in)
@@ -633,10 +691,4 @@ func (r *reach) same(x, y node) bool {
 	a, ok := r.place(x)
 	b, also := r.place(y)
 	return ok && also && a == b && ofElement(x.x)
-}
-
-// reach works out which documents can have rows.
-func (p *Plan) reach(c *compiler) {
-	r := &reach{work: reachMax}
-	p.boxes = r.rows(p.query, c.scope, true, []box{nil})
 }

@@ -306,6 +306,9 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 			return r.want(of, found, in)
 		}
 	case "ST_ISVALID":
+		if d.kinds&(mayBool|mayMiss) == 0 {
+			return nil
+		}
 		if d.kinds&(mayFalse|mayMiss) == 0 {
 			return r.want(n.at(x.Args[0]), domain{kinds: mayObject}, in)
 		}
@@ -313,28 +316,37 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 		return r.contains(n, x, d, in)
 	case "FullTextContainsAll", "FullTextContainsAny":
 		if d.kinds&mayBool == mayBool {
-			return in
+			return r.arguments(n, x, d, mayBool, func(int) kinds { return mayExist }, in)
 		}
 		return r.arguments(n, x, d, mayBool, textKinds, in)
 	case "FullTextContains":
 		return r.arguments(n, x, d, mayBool, textKinds, in)
 	case "VectorDistance", "_VectorScore":
-		return r.arguments(n, x, d, mayNumber, func(i int) kinds {
-			if i < 2 {
-				return mayArray
+		return unless(r.callKinds(n, x)&d.kinds == 0, in)
+	case "NOW", "AGO", "DateTimeAdd":
+		return r.arguments(n, x, d, mayString, func(i int) kinds {
+			if i == 1 && len(x.Args) > 1 && (f.name != "DateTimeAdd" || len(x.Args) == 3) {
+				return mayNumber
 			}
-			return mayAny
+			return mayString
 		}, in)
+	case "IS_DATETIME":
+		return unless(d.kinds&mayBool == 0, in)
 	}
 	s, ok := signatures[f.name]
-	if !ok {
-		return unless(r.callKinds(n, x)&d.kinds == 0, in)
+	if k := r.callKinds(n, x); !ok || k&d.kinds == 0 {
+		return unless(k&d.kinds == 0, in)
 	}
 	if unfollowed[f.name] && d.intervals == nil && s.result&^d.kinds&^mayMiss == 0 {
 		return r.arguments(n, x, d, r.callKinds(n, x), func(int) kinds { return mayExist }, in)
 	}
 	return r.arguments(n, x, d, s.result, func(i int) kinds {
-		if i < len(s.args) {
+		switch {
+		case i > 0 && someOf(f, x):
+			return mayAny
+		case f.name == "ObjectToArray" && i == 0:
+			return mayExist
+		case i < len(s.args):
 			return s.args[i]
 		}
 		if k := further[f.name]; k != 0 {
@@ -483,7 +495,7 @@ func (r *reach) search(n node, x *sql.CallExpr, name string) (of node, found dom
 func (r *reach) contains(n node, x *sql.CallExpr, d domain, in []box) []box {
 	list, ok := r.constant(n.at(x.Args[0]))
 	if !ok || list.Kind() != value.KindArray || d.kinds&mayMiss != 0 || len(x.Args) > 2 || d.kinds&mayBool == mayBool {
-		return r.arguments(n, x, d, mayBool, func(i int) kinds { return []kinds{mayArray, mayExist, mayAny}[min(i, 2)] }, in)
+		return r.arguments(n, x, d, mayBool, func(i int) kinds { return []kinds{mayArray, mayExist, mayBool}[min(i, 2)] }, in)
 	}
 	var found domain
 	if d.kinds&mayTrue != 0 {

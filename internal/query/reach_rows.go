@@ -65,7 +65,7 @@ func (r *reach) totals(q *sql.Select, n node, top bool) (possible, done bool) {
 		v, fixed := r.constant(arg)
 		switch {
 		case (kind == Sum || kind == Average) && !top && q.From == nil && fixed && v.IsDefined() && v.Kind() != value.KindNumber,
-			kind == Sum && top && r.kinds(arg)&^(mayArray|mayObject) == 0:
+			(kind == Sum || onlyExtremes(q)) && !(q.From != nil && q.From.Inputs[0].Subquery != nil && iterates(q.From.Inputs[0].Subquery)) && top && r.kinds(arg)&^(mayArray|mayObject) == 0:
 			return false, true
 		case kind == Average:
 			return true, false
@@ -170,7 +170,7 @@ func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 	r.loose = before
 	if place, ok := r.place(r.resolve(n)); ok {
 		for i, b := range in {
-			in[i] = append(b, cell{iterated + place, domain{kinds: mayArray}, anything})
+			in[i] = append(b, cell{iterated + place, domain{kinds: mayArray}, anything, 0})
 		}
 	}
 	return in
@@ -179,10 +179,18 @@ func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 // listOf returns what the rows of a subquery must be that an input iterates over. As in
 // the service, a row with a condition of its own may be anything.
 func (r *reach) listOf(row node, q *sql.Select, s *scope, top bool) domain {
-	if !top && !iterates(q) && (r.filters(q, s) || r.mayLack(q, s)) {
+	if !top && !iterates(q) && r.optional(q, s) {
 		return anything
 	}
 	return r.list(row)
+}
+
+// optional reports whether a query can have no row for a document, and may have one.
+func (r *reach) optional(q *sql.Select, s *scope) bool {
+	if q.Where != nil && r.kinds(node{x: q.Where, s: s})&mayTrue == 0 {
+		return false
+	}
+	return r.filters(q, s) || r.mayLack(q, s)
 }
 
 // filters reports whether a query has a filter that is neither always true nor never.
@@ -200,11 +208,17 @@ func (r *reach) list(n node) domain {
 	if _, ok := r.constant(n); ok {
 		return domain{kinds: mayArray}
 	}
+	if n.row != nil && n.s.outer != nil && !n.s.root && !iterates(n.row) && r.optional(n.row, n.s) {
+		return something
+	}
+	if k := r.kinds(n); k == mayTrue || k == mayFalse {
+		return domain{kinds: mayArray}
+	}
 	switch x := n.x.(type) {
 	case *sql.ConditionalExpr, *sql.CoalesceExpr:
 		return something
 	case *sql.CallExpr:
-		if kind, ok := aggregateKind(x); !ok || kind != Count || n.s.root || n.s.query != nil && (multiplies(n.s.query) || r.filters(n.s.query, n.s) || r.mayLack(n.s.query, n.s)) {
+		if !r.counts(n, x) {
 			return something
 		}
 	case *sql.Subquery:
@@ -215,6 +229,37 @@ func (r *reach) list(n node) domain {
 	return domain{kinds: mayArray}
 }
 
+// counts reports whether a call is an aggregate of the single row of a query, whose value
+// the planner knows to be a number.
+func (r *reach) counts(n node, x *sql.CallExpr) bool {
+	kind, ok := aggregateKind(x)
+	if !ok || n.s.root || n.s.query != nil && (multiplies(n.s.query) || r.filters(n.s.query, n.s) || r.mayLack(n.s.query, n.s)) {
+		return false
+	}
+	arg := n.at(x.Args[0])
+	if kind == Count {
+		return r.kinds(arg)&mayMiss == 0
+	}
+	_, fixed := r.constant(arg)
+	return fixed
+}
+
+// untracked reports whether a name is an element of rows that the planner does not follow:
+// it does not compare what is said about such an element.
+func (r *reach) untracked(n node, x *sql.Ident) bool {
+	a, s := n.s.lookup(x.Name)
+	if s == nil || s.query == nil || s.query.From == nil || a.let || a.input >= len(s.query.From.Inputs) {
+		return false
+	}
+	input := &s.query.From.Inputs[a.input]
+	if !input.In || input.Subquery == nil {
+		return false
+	}
+	inner := s.scopeOf(input.Subquery)
+	row := r.resolve(r.rowOf(node{s: s}, input.Subquery))
+	return inner != nil && row.s != nil && r.listOf(row, input.Subquery, inner, a.input == 0 && s.root).kinds != mayArray
+}
+
 // mayLack reports whether an input of a query can be missing in a document.
 func (r *reach) mayLack(q *sql.Select, s *scope) bool {
 	if q.From == nil {
@@ -222,6 +267,12 @@ func (r *reach) mayLack(q *sql.Select, s *scope) bool {
 	}
 	for i := range q.From.Inputs {
 		in := &q.From.Inputs[i]
+		if in.Subquery != nil && !in.In {
+			inner := s.scopeOf(in.Subquery)
+			if row := r.rowOf(node{s: s}, in.Subquery); inner != nil && (row.s != nil && r.kinds(row)&mayMiss != 0 || r.optional(in.Subquery, inner)) {
+				return true
+			}
+		}
 		if name, ok := in.Collection.(*sql.Ident); ok {
 			if a, _ := s.before(i).lookup(name.Name); !a.let {
 				continue

@@ -62,7 +62,8 @@ func ordersTotals(q *sql.Select) bool {
 	totals := isGrouped(q) && !ordersKeys(q)
 	return q.From != nil && slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool {
 		root, _ := pathRoot(sort.Expr, nil)
-		return totals && !isPath(sort.Expr) && !isDistance(sort.Expr) || hasAggregate(sort.Expr) || root != nil && countsRows(root.Name, q)
+		return totals && !isPath(sort.Expr) && !isDistance(sort.Expr) || hasAggregate(sort.Expr) ||
+			root != nil && countsRows(root.Name, q) && !(isGrouped(q) && len(q.From.Inputs) > 1)
 	})
 }
 
