@@ -305,21 +305,29 @@ sealed class Endure
     {
         await Create(client, database, "many", 4 * PartitionRUs);
         Uri many = UriFactory.CreateDocumentCollectionUri(database, "many");
+        int again = 0;
         await Parallel.ForEachAsync(Enumerable.Range(0, items), new ParallelOptions { MaxDegreeOfParallelism = 100 }, async (i, _) =>
         {
-            while (true)
+            // On a slow machine some time out: the application tries these again.
+            for (bool unknown = false; ;)
             {
                 try
                 {
                     await client.CreateDocumentAsync(many, new { id = $"{i}", pk = $"k{i % 1000}", n = i });
                     return;
                 }
-                catch (DocumentClientException e) when (e.StatusCode == HttpStatusCode.TooManyRequests)
+                catch (DocumentClientException e) when (e.StatusCode == HttpStatusCode.Conflict && unknown)
                 {
-                    // The client has tried nine times.
+                    return;
+                }
+                catch (DocumentClientException e) when (e.StatusCode is HttpStatusCode.TooManyRequests or HttpStatusCode.RequestTimeout or HttpStatusCode.ServiceUnavailable)
+                {
+                    unknown |= e.StatusCode != HttpStatusCode.TooManyRequests;
+                    Interlocked.Increment(ref again);
                 }
             }
         });
+        Console.WriteLine($"{items} creates: {again} tried again");
         Equal(await Rows(client.CreateDocumentQuery<int>(many, "SELECT VALUE COUNT(1) FROM c", new FeedOptions { EnableCrossPartitionQuery = true })), [items]);
     }
 }

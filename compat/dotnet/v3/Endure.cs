@@ -248,25 +248,34 @@ sealed class Endure
 
     static async Task Many(Tests tests, CosmosClient client, int items)
     {
+        int again = 0;
         await tests.Database.CreateContainerAsync(new ContainerProperties("bulk", "/pk"), 4 * PartitionRUs);
         Container many = client.GetContainer(tests.Database.Id, "bulk");
         for (int from = 0; from < items; from += 5000)
         {
             await Task.WhenAll(Enumerable.Range(from, Math.Min(5000, items - from)).Select(async i =>
             {
-                while (true)
+                // On a slow machine some time out: the application tries these again.
+                for (bool unknown = false; ;)
                 {
                     try
                     {
                         await many.CreateItemAsync(Item(new { id = $"{i}", pk = $"k{i % 1000}", n = i }), new PartitionKey($"k{i % 1000}"));
                         return;
                     }
-                    catch (CosmosException e) when (e.StatusCode == HttpStatusCode.TooManyRequests)
+                    catch (CosmosException e) when (e.StatusCode == HttpStatusCode.Conflict && unknown)
                     {
+                        return;
+                    }
+                    catch (CosmosException e) when (e.StatusCode is HttpStatusCode.TooManyRequests or HttpStatusCode.RequestTimeout or HttpStatusCode.ServiceUnavailable)
+                    {
+                        unknown |= e.StatusCode != HttpStatusCode.TooManyRequests;
+                        Interlocked.Increment(ref again);
                     }
                 }
             }));
         }
         Equal(await Rows<int>(many, "SELECT VALUE COUNT(1) FROM c"), [items]);
+        Console.WriteLine($"a bulk of {items}: {again} operations tried again");
     }
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // connection is a connection of a client. One goroutine reads requests; each request is
-// served in a goroutine of its own. A goroutine that has an answer sends it, unless
+// served in another one, which serves nothing else until then. A goroutine that has an answer sends it, unless
 // another one is sending: that one sends it too.
 type connection struct {
 	server *Server
@@ -232,10 +232,7 @@ func (c *connection) read() error {
 	}
 	c.server.metrics.requests.Inc()
 	c.running.Add(1)
-	go func() {
-		defer c.running.Done()
-		x.serve()
-	}()
+	c.server.begin(x)
 	return nil
 }
 

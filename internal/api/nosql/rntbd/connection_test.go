@@ -146,6 +146,23 @@ func TestThousand(t *testing.T) {
 	}
 }
 
+// TestGoroutines: a request is served by a goroutine that has served others, as long as
+// one waits.
+func TestGoroutines(t *testing.T) {
+	w := newWorld(t, rntbd.Config{})
+	c := w.dial(t)
+	const n = 200
+	seen := map[string]bool{}
+	for i := range uint32(n) {
+		c.send(request(i, "stack", nil))
+		goroutine, _, _ := strings.Cut(string(c.receive().Payload), "[")
+		seen[goroutine] = true
+	}
+	if len(seen) > n/4 {
+		t.Errorf("%d goroutines for %d requests, one after another", len(seen), n)
+	}
+}
+
 // TestRecords: no TLS record has parts of two answers. Java's decoder moves what follows
 // an answer in its buffer, which holds a record, over the payload of that answer.
 func TestRecords(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,7 +118,7 @@ func (w *world) close(t testing.TB) {
 }
 
 // Serve answers with the payload, or as the name says: "block", "panic", "size N",
-// and "late N", which blocks first.
+// "late N", which blocks first, and "stack", whose answer begins with the goroutine.
 func (w *world) Serve(ctx context.Context, r *rntbd.Request, answer *rntbd.Response) {
 	answer.Begin(200)
 	answer.Int(rntbd.ResponseLSN, 7)
@@ -150,6 +151,9 @@ func (w *world) Serve(ctx context.Context, r *rntbd.Request, answer *rntbd.Respo
 		if name == "late" {
 			w.made <- struct{}{}
 		}
+	case name == "stack":
+		stack := make([]byte, 64)
+		answer.Payload = stack[:runtime.Stack(stack, false)]
 	default:
 		answer.Payload = append([]byte{}, r.Payload...)
 	}

@@ -77,6 +77,13 @@ final class Admin {
     return path;
   }
 
+  /** Returns how many upserts of the whole server were refused with 429. */
+  long refusedUpserts() {
+    String name = "decan_nosql_requests_total{operation=\"document_upsert\",status=\"429\"} ";
+    return text("GET", "metrics", "").lines().filter(line -> line.startsWith(name))
+        .mapToLong(line -> (long) Double.parseDouble(line.substring(name.length()))).sum();
+  }
+
   void revoke(String assignment) {
     call("DELETE", assignment, "");
   }
@@ -91,11 +98,19 @@ final class Admin {
 
   private JsonNode call(String method, String path, String body) {
     try {
+      return Cosmos.JSON.readTree(text(method, path, body));
+    } catch (IOException trouble) {
+      throw new UncheckedIOException(trouble);
+    }
+  }
+
+  private String text(String method, String path, String body) {
+    try {
       HttpRequest request = HttpRequest.newBuilder(URI.create(endpoint + path)).header("x-decan-key", Cosmos.KEY)
           .method(method, HttpRequest.BodyPublishers.ofString(body)).build();
       HttpResponse<String> answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
       check(answer.statusCode() / 100 == 2, answer.body());
-      return Cosmos.JSON.readTree(answer.body());
+      return answer.body();
     } catch (IOException trouble) {
       throw new UncheckedIOException(trouble);
     } catch (InterruptedException end) {
