@@ -210,6 +210,10 @@ sealed class Endure
             {
                 unknown.AddOrUpdate($"{(int)e.StatusCode}/{e.SubStatusCode}", 1, (_, count) => count + 1);
             }
+            catch (HttpRequestException) when (outcomes && !Direct) // of a procedure in gateway mode
+            {
+                unknown.AddOrUpdate("no answer of the endpoint", 1, (_, count) => count + 1);
+            }
         }
     }
 

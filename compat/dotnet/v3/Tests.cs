@@ -49,13 +49,22 @@ sealed class Tests(string name, string endpoint)
     // Connect returns a client whose requests over HTTP this theme counts.
     public CosmosClient Connect(string key = Key, Action<CosmosClientOptions> change = null)
     {
+        CosmosClientOptions options = Options();
+        change?.Invoke(options);
+        return new CosmosClient(Endpoint, key, options);
+    }
+
+    // ConnectAs returns one that has no key.
+    public CosmosClient ConnectAs(Azure.Core.TokenCredential credential) => new(Endpoint, credential, Options());
+
+    CosmosClientOptions Options()
+    {
         var options = new CosmosClientOptions
         {
             HttpClientFactory = () => new HttpClient(Requests, disposeHandler: false),
         };
         if (!Direct) options.ConnectionMode = ConnectionMode.Gateway;
-        change?.Invoke(options);
-        return new CosmosClient(Endpoint, key, options);
+        return options;
     }
 
     // Run runs one test. A test that throws fails.

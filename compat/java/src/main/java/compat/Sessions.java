@@ -71,6 +71,7 @@ final class Sessions {
       overRntbd(made.createItem(object("id", "1", "pk", "a")).getDiagnostics());
       overRntbd(made.readItem("1", new PartitionKey("a"), JsonNode.class).getDiagnostics());
       overRntbd(made.upsertItem(object("id", "1", "pk", "a", "n", 1)).getDiagnostics());
+      overRntbd(made.replaceItem(object("id", "1", "pk", "a", "n", 2), "1", new PartitionKey("a"), new CosmosItemRequestOptions()).getDiagnostics());
       overRntbd(made.patchItem("1", new PartitionKey("a"), CosmosPatchOperations.create().increment("/n", 1), JsonNode.class).getDiagnostics());
       overRntbd(refused(404, () -> made.readItem("2", new PartitionKey("a"), JsonNode.class)).getDiagnostics());
       overRntbd(made.deleteItem("1", new PartitionKey("a"), new CosmosItemRequestOptions()).getDiagnostics());
