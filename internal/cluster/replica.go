@@ -38,7 +38,7 @@ type Replica interface {
 	// WriteItems changes items of one key of a table. The LSN is valid also with an error.
 	WriteItems(ctx context.Context, w partition.WriteItems) (resource.LSN, error)
 	// ReadItems visits items of a table. The LSN is valid also with an error.
-	ReadItems(ctx context.Context, r partition.ReadItems) (resource.LSN, error)
+	ReadItems(ctx context.Context, r *partition.ReadItems) (resource.LSN, error)
 	// Stats returns the statistics of the partition.
 	Stats() Stats
 	// Load returns what calls have spent since the partition was opened.
@@ -139,7 +139,7 @@ func (s *slot) WriteItems(ctx context.Context, w partition.WriteItems) (resource
 	return lsn, err
 }
 
-func (s *slot) ReadItems(ctx context.Context, r partition.ReadItems) (resource.LSN, error) {
+func (s *slot) ReadItems(ctx context.Context, r *partition.ReadItems) (resource.LSN, error) {
 	calls := &s.queries
 	if r.Key.Len() > 0 {
 		calls = &s.reads

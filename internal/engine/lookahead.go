@@ -51,7 +51,7 @@ func (v *itemVisit) ahead(ctx context.Context, c *catalog.Container, some []task
 	})
 	for i := range parts {
 		v.meter.Merge(&parts[i].meter)
-		v.engine.visit(v.out, some[i].partition.ID)
+		v.engine.visit(&v.out, some[i].partition.ID)
 	}
 	for i := range parts {
 		p := &parts[i]

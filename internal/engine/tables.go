@@ -335,27 +335,26 @@ func (e *Engine) ReadItems(ctx context.Context, caller auth.Caller, req ReadItem
 	if len(req.Slices) == 1 {
 		e.turns.point()
 	}
-	meter := throughput.Meter{Twice: req.Level.DoublesReads()}
-	var out Result
-	v := itemVisit{engine: e, req: &req, meter: &meter, out: &out, after: slices.Clone(req.After)}
+	v := itemVisit{engine: e, req: req, meter: throughput.Meter{Twice: req.Level.DoublesReads()}, after: slices.Clone(req.After)}
 	if req.AfterKey != "" {
 		v.after = partition.AfterKey(req.AfterKey)
 	}
-	err := e.onTable(ctx, caller, auth.Read, req.Table, &out, func(c *catalog.Container) error {
-		if req.Key != "" {
+	err := e.onTable(ctx, caller, auth.Read, req.Table, &v.out, func(c *catalog.Container) error {
+		if v.req.Key != "" {
 			return v.ofKey(ctx, c)
 		}
 		return v.ofRange(ctx, c)
 	})
-	return ItemsResult{Charge: throughput.AtLevel(meter.Charge(), req.Level), Partitions: out.Partitions}, fail(err)
+	return ItemsResult{Charge: throughput.AtLevel(v.meter.Charge(), req.Level), Partitions: v.out.Partitions}, fail(err)
 }
 
 // itemVisit is one call of [Engine.ReadItems].
 type itemVisit struct {
 	engine *Engine
-	req    *ReadItemsRequest
-	meter  *throughput.Meter
-	out    *Result
+	req    ReadItemsRequest
+	meter  throughput.Meter
+	out    Result
+	asked  partition.ReadItems // of a key
 
 	after   []byte // position of the last item that was visited
 	stopped bool   // Visit has returned false
@@ -370,8 +369,8 @@ func (v *itemVisit) ofKey(ctx context.Context, c *catalog.Container) error {
 	if v.tries++; v.tries > 1 {
 		v.req.Restart()
 	}
-	r := partition.ReadItems{Key: key, EPK: c.PartitionKey.Hash(key), Slices: v.req.Slices, Lookup: v.req.Lookup, Meter: v.meter, Visit: v.req.Visit}
-	return v.ask(ctx, c, c.Ranges.Locate(r.EPK).Value, r)
+	v.asked = partition.ReadItems{Key: key, EPK: c.PartitionKey.Hash(key), Slices: v.req.Slices, Lookup: v.req.Lookup, Meter: &v.meter, Visit: v.req.Visit}
+	return v.ask(ctx, c, c.Ranges.Locate(v.asked.EPK).Value, &v.asked)
 }
 
 // ofRange visits the partitions of a range in their order. Those of a look-up are read
@@ -408,14 +407,14 @@ func (v *itemVisit) ofRange(ctx context.Context, c *catalog.Container) error {
 
 // ofTask visits the first of some partitions.
 func (v *itemVisit) ofTask(ctx context.Context, c *catalog.Container, some []task) error {
-	r := v.asking(&some[0], v.meter)
+	r := v.asking(&some[0], &v.meter)
 	r.Visit = v.pass
 	return v.ask(ctx, c, some[0].partition, r)
 }
 
 // asking returns the request to a partition, without its Visit.
-func (v *itemVisit) asking(t *task, meter *throughput.Meter) partition.ReadItems {
-	return partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Marked: v.req.Marked, Meter: meter, Resumed: len(v.after) > 0}
+func (v *itemVisit) asking(t *task, meter *throughput.Meter) *partition.ReadItems {
+	return &partition.ReadItems{Range: t.clip, After: v.after, Lookup: v.req.Lookup, Marked: v.req.Marked, Meter: meter, Resumed: len(v.after) > 0}
 }
 
 // pass passes an item to the caller.
@@ -429,13 +428,13 @@ func (v *itemVisit) pass(i *partition.Item) (bool, error) {
 }
 
 // ask visits items of one partition.
-func (v *itemVisit) ask(ctx context.Context, c *catalog.Container, p resource.Partition, r partition.ReadItems) error {
-	v.engine.visit(v.out, p.ID)
+func (v *itemVisit) ask(ctx context.Context, c *catalog.Container, p resource.Partition, r *partition.ReadItems) error {
+	v.engine.visit(&v.out, p.ID)
 	return v.read(ctx, c, p, r)
 }
 
 // read is ask without a note of the partition. Several goroutines may call it.
-func (v *itemVisit) read(ctx context.Context, c *catalog.Container, p resource.Partition, r partition.ReadItems) error {
+func (v *itemVisit) read(ctx context.Context, c *catalog.Container, p resource.Partition, r *partition.ReadItems) error {
 	r.Generation = p.Generation
 	replica, release, err := v.engine.node.Replica(ctx, c, p.ID)
 	if err != nil {

@@ -253,7 +253,7 @@ type Item struct {
 // ReadItems visits items of one published state, and returns its LSN, with an error as
 // well. Errors are those of Visit, PartitionMoved, SessionNotAvailable, Unavailable, and
 // RequestTimeout when ctx ends.
-func (p *Partition) ReadItems(ctx context.Context, r ReadItems) (resource.LSN, error) {
+func (p *Partition) ReadItems(ctx context.Context, r *ReadItems) (resource.LSN, error) {
 	now, err := p.acquire()
 	if err != nil {
 		return 0, err
@@ -262,7 +262,7 @@ func (p *Partition) ReadItems(ctx context.Context, r ReadItems) (resource.LSN, e
 	if r.Session > now.LSN {
 		return now.LSN, status.SessionNotAvailable()
 	}
-	v := itemVisit{p: p, now: now, ask: &r, horizon: p.reader.Horizon(&now.Snapshot)}
+	v := itemVisit{p: p, now: now, ask: r, horizon: p.reader.Horizon(&now.Snapshot)}
 	if r.Key.Len() > 0 {
 		err = v.ofKey(ctx)
 	} else {
@@ -283,6 +283,9 @@ type itemVisit struct {
 	horizon layout.Horizon
 	key     []byte // canonical, of one key
 	item    Item
+
+	keyRoom    [64]byte // of key
+	prefixRoom [48]byte // of the part of the row keys of one key that they have in common
 
 	items, bytes int64 // visited
 	points       int   // looked up
@@ -306,13 +309,75 @@ func (v *itemVisit) ofKey(ctx context.Context) error {
 		return err
 	}
 	v.p.served.reads.Add(1)
-	v.key = r.Key.AppendCanonical(nil, v.p.own.Key)
-	prefix := storage.DocumentKey(nil, r.EPK, layout.KeyHash(v.key), "")
+	v.key = r.Key.AppendCanonical(v.keyRoom[:0], v.p.own.Key)
+	prefix := storage.DocumentKey(v.prefixRoom[:0], r.EPK, layout.KeyHash(v.key), "")
+	if !r.Lookup.usable(v.now) && ascending(r.Slices) {
+		return v.failed(v.together(ctx, prefix))
+	}
+	return v.failed(v.oneByOne(ctx, prefix))
+}
+
+// ascending reports whether slices can be read with one pass in the order of the items.
+func ascending(list []Slice) bool {
+	for i := range list {
+		if list[i].Reverse || i > 0 && (list[i-1].To == "" || list[i].From < list[i-1].To) {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+// together visits the slices of a partition key in one pass.
+func (v *itemVisit) together(ctx context.Context, prefix []byte) (err error) {
+	list := v.ask.Slices
+	bound := func(s string) []byte { return append(prefix[:len(prefix):len(prefix)], s...) }
+	high := layout.PrefixEnd(prefix)
+	if last := list[len(list)-1].To; last != "" {
+		high = bound(last)
+	}
+	rows := v.now.Rows.Iter(bound(list[0].From), high)
+	defer func() {
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+	}()
+	n := 0
+	valid := rows.First()
+	for i := range list {
+		s := &list[i]
+		if s.point() {
+			v.points++
+		} else {
+			v.scans++
+		}
+		if valid && string(rows.Key()[len(prefix):]) < s.From {
+			valid = rows.SeekGE(bound(s.From))
+		}
+		for valid && (s.To == "" || string(rows.Key()[len(prefix):]) < s.To) {
+			if n++; n%itemsBetweenChecks == 0 {
+				if err := pacing.Check(ctx); err != nil {
+					return err
+				}
+			}
+			more, err := v.visit(rows.Key(), rows.Value())
+			if err != nil || !more {
+				return err
+			}
+			valid = rows.Next()
+		}
+	}
+	return rows.Err()
+}
+
+// oneByOne visits the slices of a partition key one after another, through the index if
+// there is one.
+func (v *itemVisit) oneByOne(ctx context.Context, prefix []byte) error {
+	r := v.ask
 	indexed := r.Lookup.usable(v.now)
 	if indexed {
 		v.scans++
 		if found, err := v.finds(prefix, layout.PrefixEnd(prefix)); err != nil || !found {
-			return v.failed(err)
+			return err
 		}
 	}
 	for i := range r.Slices {
@@ -322,7 +387,7 @@ func (v *itemVisit) ofKey(ctx context.Context) error {
 			v.points++
 			_, more, err := v.look(low)
 			if err != nil || !more {
-				return v.failed(err)
+				return err
 			}
 			continue
 		}
@@ -339,7 +404,7 @@ func (v *itemVisit) ofKey(ctx context.Context) error {
 			more, err = v.scan(ctx, low, high, s.Reverse)
 		}
 		if err != nil || !more {
-			return v.failed(err)
+			return err
 		}
 	}
 	return nil

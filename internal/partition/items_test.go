@@ -87,7 +87,7 @@ func (w *world) visit(ask ReadItems, most int) (list []string, last []byte, err 
 		last = slices.Clone(i.Position)
 		return len(list) < most, nil
 	}
-	_, err = w.partition.Load().ReadItems(context.Background(), ask)
+	_, err = w.partition.Load().ReadItems(context.Background(), &ask)
 	return list, last, err
 }
 
@@ -324,7 +324,7 @@ func TestItemsAreCollected(t *testing.T) {
 		ask := ReadItems{Generation: w.own.Generation, Key: routing("k"), Slices: whole()}
 		ask.EPK = w.container.Load().PartitionKey.Hash(ask.Key)
 		ask.Visit = func(i *Item) (bool, error) { list = append(list, i.LSN); return true, nil }
-		if _, err := w.partition.Load().ReadItems(t.Context(), ask); err != nil {
+		if _, err := w.partition.Load().ReadItems(t.Context(), &ask); err != nil {
 			t.Fatal(err)
 		}
 		return list
@@ -397,10 +397,10 @@ func TestItemsRefused(t *testing.T) {
 	if _, err := w.partition.Load().WriteItems(t.Context(), wrong); status.CodeOf(err) != status.CodeGone {
 		t.Errorf("another generation: %v", err)
 	}
-	if _, err := w.partition.Load().ReadItems(t.Context(), ReadItems{Generation: w.own.Generation + 1, Range: partitionkey.Full()}); status.CodeOf(err) != status.CodeGone {
+	if _, err := w.partition.Load().ReadItems(t.Context(), &ReadItems{Generation: w.own.Generation + 1, Range: partitionkey.Full()}); status.CodeOf(err) != status.CodeGone {
 		t.Errorf("another generation: %v", err)
 	}
-	if _, err := w.partition.Load().ReadItems(t.Context(), ReadItems{Session: 99, Range: partitionkey.Full()}); status.SubOf(err) != status.SubReadSessionNotAvailable {
+	if _, err := w.partition.Load().ReadItems(t.Context(), &ReadItems{Session: 99, Range: partitionkey.Full()}); status.SubOf(err) != status.SubReadSessionNotAvailable {
 		t.Errorf("a session ahead: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

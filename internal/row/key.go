@@ -91,19 +91,35 @@ func EncodeKey(columns []KeyColumn, values [][]byte) []byte {
 // DecodeKey returns the values of an encoded clustering key. It is an error if a
 // value is missing or bytes remain.
 func DecodeKey(columns []KeyColumn, key []byte) ([][]byte, error) {
-	values := make([][]byte, len(columns))
+	d := KeyDecoder{Columns: columns}
+	return d.Decode(key)
+}
+
+// KeyDecoder decodes keys one after another, in the same memory.
+type KeyDecoder struct {
+	Columns []KeyColumn
+
+	values [][]byte
+	arena  keyArena
+}
+
+// Decode returns the values of an encoded clustering key, as DecodeKey does. They are
+// valid until the next call.
+func (d *KeyDecoder) Decode(key []byte) ([][]byte, error) {
+	d.values = slices.Grow(d.values[:0], len(d.Columns))
 	// A value with its copy that is not inverted.
-	arena := &keyArena{free: make([]byte, 0, 2*len(key))}
-	var err error
-	for i, c := range columns {
-		if values[i], key, err = c.cut(arena, key); err != nil {
+	d.arena.free = slices.Grow(d.arena.free[:0], 2*len(key))
+	for _, c := range d.Columns {
+		value, rest, err := c.cut(&d.arena, key)
+		if err != nil {
 			return nil, err
 		}
+		d.values, key = append(d.values, value), rest
 	}
 	if len(key) > 0 {
 		return nil, badKey()
 	}
-	return values, nil
+	return d.values, nil
 }
 
 func badKey() error { return fmt.Errorf("%w: key", ErrCorrupt) }

@@ -1,12 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -24,8 +21,6 @@ const (
 	cqlRows    = 1000    // that point reads choose from
 	sliceLen   = 100     // rows of a slice
 	keyWidth   = 10      // digits of a key, which requests carry as text
-	resultOp   = 0x08    // opcode RESULT
-	headerV4   = 9       // bytes of the header of an envelope
 	noteSize   = 1 << 10 // bytes of the column that fills a row
 )
 
@@ -67,21 +62,8 @@ type cqlSide struct {
 
 // cqlConn is a raw connection that has signed in and prepared the statements.
 type cqlConn struct {
-	conn                 net.Conn
-	head                 [headerV4]byte
-	body                 []byte
-	read, insert, sliced execute
-}
-
-// execute is an EXECUTE with a key of keyWidth digits at a known place.
-type execute struct {
-	request []byte
-	at      int
-}
-
-func (s *execute) with(key int64) []byte {
-	copy(s.request[s.at:s.at+keyWidth], fmt.Sprintf("%0*d", keyWidth, key))
-	return s.request
+	*cqltest.Raw
+	read, insert, sliced cqltest.Execution
 }
 
 func (s *cqlSide) define() {
@@ -103,60 +85,26 @@ func (s *cqlSide) define() {
 }
 
 func (s *cqlSide) dial() *cqlConn {
-	conn, err := net.Dial("tcp", s.address)
+	raw, err := cqltest.DialRaw(s.address, s.user, s.key)
 	if err != nil {
 		s.b.Fatal(err)
 	}
-	c, err := cqltest.SignIn(conn, s.user, s.key, frame.V4)
-	if err != nil {
-		s.b.Fatal(err)
-	}
-	raw := &cqlConn{conn: conn, body: make([]byte, 256<<10)}
 	zero := strings.Repeat("0", keyWidth)
 	number := func(n uint64, size int) []byte { return binary.BigEndian.AppendUint64(nil, n)[8-size:] }
-	prepare := func(text string, values ...[]byte) execute {
-		f, err := c.Do(&frame.Prepare{Text: text})
+	prepare := func(text string, values ...[]byte) cqltest.Execution {
+		e, err := raw.Prepare(text, zero, values...)
 		if err != nil {
-			s.b.Fatalf("%s: %v", text, err)
-		}
-		e := &frame.Execute{ID: f.Message.(*frame.Prepared).ID}
-		e.Parameters = frame.Parameters{Consistency: frame.LocalOne, Flags: frame.QueryValues | frame.QuerySkipMetadata, PageSize: 0}
-		for _, v := range values {
-			e.Parameters.Values = append(e.Parameters.Values, frame.Value{Bytes: v})
-		}
-		var out bytes.Buffer
-		if err := frame.NewWriter(&out).Write(&frame.Frame{Version: frame.V4, Stream: 1, Message: e}); err != nil {
 			s.b.Fatal(err)
 		}
-		return execute{out.Bytes(), bytes.Index(out.Bytes(), []byte(zero))}
+		return e
 	}
-	note := []byte(strings.Repeat("x", noteSize-60))
-	raw.read = prepare("SELECT * FROM rows.t WHERE k = ?", []byte(zero))
-	raw.insert = prepare("INSERT INTO rows.t (k, kind, status, count, price, note) VALUES (?, ?, ?, ?, ?, ?)",
-		[]byte(zero), []byte("order"), []byte("open"), number(7, 4), number(0x4045400000000000, 8), note)
-	raw.sliced = prepare("SELECT * FROM rows.w WHERE k = ?", []byte(zero))
-	return raw
-}
-
-// do sends a request and reads the answer, which must be a RESULT of at least min bytes.
-func (c *cqlConn) do(request []byte, min int) error {
-	if _, err := c.conn.Write(request); err != nil {
-		return err
+	return &cqlConn{
+		Raw:  raw,
+		read: prepare("SELECT * FROM rows.t WHERE k = ?"),
+		insert: prepare("INSERT INTO rows.t (k, kind, status, count, price, note) VALUES (?, ?, ?, ?, ?, ?)",
+			[]byte("order"), []byte("open"), number(7, 4), number(0x4045400000000000, 8), []byte(strings.Repeat("x", noteSize-60))),
+		sliced: prepare("SELECT * FROM rows.w WHERE k = ?"),
 	}
-	if _, err := io.ReadFull(c.conn, c.head[:]); err != nil {
-		return err
-	}
-	size := int(binary.BigEndian.Uint32(c.head[5:]))
-	if size > len(c.body) {
-		c.body = make([]byte, size)
-	}
-	if _, err := io.ReadFull(c.conn, c.body[:size]); err != nil {
-		return err
-	}
-	if c.head[4] != resultOp || size < min {
-		return fmt.Errorf("opcode %#x, %d bytes: %q", c.head[4], size, c.body[:size])
-	}
-	return nil
 }
 
 // drive runs next on so many connections for the time of a measurement, and returns the
@@ -174,9 +122,9 @@ func (s *cqlSide) drive(connections int, min int, next func(c *cqlConn) []byte) 
 	defer timer.Stop()
 	for _, c := range all {
 		wait.Go(func() {
-			defer c.conn.Close()
+			defer c.Close()
 			for !stop.Load() {
-				if err := c.do(next(c), min); err != nil {
+				if err := c.Do(next(c), min); err != nil {
 					s.b.Error(err)
 					return
 				}
@@ -191,9 +139,9 @@ func (s *cqlSide) drive(connections int, min int, next func(c *cqlConn) []byte) 
 // fill writes the rows that are read.
 func (s *cqlSide) fill() {
 	c := s.dial()
-	defer c.conn.Close()
+	defer c.Close()
 	for i := range int64(cqlRows) {
-		if err := c.do(c.insert.with(i), 0); err != nil {
+		if err := c.Do(c.insert.With(i), 0); err != nil {
 			s.b.Fatal(err)
 		}
 	}
@@ -201,11 +149,11 @@ func (s *cqlSide) fill() {
 }
 
 func (s *cqlSide) readRate() float64 {
-	return s.drive(16, noteSize/2, func(c *cqlConn) []byte { return c.read.with(rand.Int64N(cqlRows)) })
+	return s.drive(16, noteSize/2, func(c *cqlConn) []byte { return c.read.With(rand.Int64N(cqlRows)) })
 }
 
 func (s *cqlSide) insertRate() float64 {
-	return s.drive(64, 0, func(c *cqlConn) []byte { return c.insert.with(atomic.AddInt64(&s.wide, 1)) })
+	return s.drive(64, 0, func(c *cqlConn) []byte { return c.insert.With(atomic.AddInt64(&s.wide, 1)) })
 }
 
 // cqlComparison measures one server through both protocols.
@@ -295,7 +243,7 @@ func (c *cqlComparison) slices() {
 	query := servertest.Prepare(c.s.Key(), "POST", benchLink, []byte(`{"query":"SELECT * FROM c"}`), "x-ms-documentdb-partitionkey", sliceKey,
 		"x-ms-documentdb-isquery", "true", "content-type", "application/query+json", "x-ms-max-item-count", "1000")
 	c.compare("slice of 100 rows of one partition, 4 connections", "REST query with 100 documents", "at least 0.5", func() float64 {
-		return c.cql.drive(4, sliceLen*noteSize/2, func(x *cqlConn) []byte { return x.sliced.with(0) })
+		return c.cql.drive(4, sliceLen*noteSize/2, func(x *cqlConn) []byte { return x.sliced.With(0) })
 	}, func() float64 {
 		return drive(c.b, c.s.address(), 4, 200, func(int) (servertest.Request, bool) { return query, true })
 	})

@@ -74,6 +74,12 @@ func (r *restriction) noValue() error {
 // keys returns the routing keys that the clause names, each once, in the order of their
 // values. Of equal values with different bytes it returns the first.
 func (w *where) keys(b *binding) ([]string, error) {
+	if key, one, err := w.oneKey(b); one {
+		if err != nil {
+			return nil, err
+		}
+		return w.withTokens(b, []string{key})
+	}
 	combinations := [][][]byte{nil}
 	for _, r := range w.partition {
 		values, err := r.listed(b)
@@ -96,17 +102,47 @@ func (w *where) keys(b *binding) ([]string, error) {
 	}
 	keys := make([]string, 0, len(combinations))
 	for _, c := range combinations {
-		key, err := row.RoutingKey(c...)
+		key, err := routingKey(c)
 		if err != nil {
-			return nil, invalid("%s", err.Error())
+			return nil, err
 		}
-		if len(key) == 0 {
-			return nil, invalid("Key may not be empty")
-		}
-		keys = append(keys, string(key))
+		keys = append(keys, key)
 	}
 	slices.SortStableFunc(keys, w.compareKeys)
 	return w.withTokens(b, slices.CompactFunc(keys, func(a, b string) bool { return w.compareKeys(a, b) == 0 }))
+}
+
+// oneKey returns the routing key of a clause with = for each column. one is false for
+// others.
+func (w *where) oneKey(b *binding) (key string, one bool, err error) {
+	var room [4][]byte
+	values := room[:0]
+	for _, r := range w.partition {
+		if !r.equal() {
+			return "", false, nil
+		}
+	}
+	for _, r := range w.partition {
+		v, err := r.bound(b, r.value)
+		if err != nil {
+			return "", true, err
+		}
+		values = append(values, v)
+	}
+	key, err = routingKey(values)
+	return key, true, err
+}
+
+// routingKey returns the routing key of the values of a partition key.
+func routingKey(values [][]byte) (string, error) {
+	key, err := row.RoutingKey(values...)
+	if err != nil {
+		return "", invalid("%s", err.Error())
+	}
+	if len(key) == 0 {
+		return "", invalid("Key may not be empty")
+	}
+	return string(key), nil
 }
 
 // compareKeys orders routing keys by the values of their columns.
@@ -218,6 +254,9 @@ type span struct{ start, end []byte }
 // spans returns the ranges of clustering keys that the clause names, in order and
 // without common keys. All rows are one span without bounds.
 func (w *where) spans(b *binding) ([]span, error) {
+	if w.prefix == 0 && w.slicing == nil {
+		return []span{{}}, nil
+	}
 	prefixes := [][]byte{nil}
 	for i := 0; i < w.prefix; {
 		r := w.clustering[i]

@@ -330,3 +330,115 @@ func TestDeletionsOfAPartitionAreSwept(t *testing.T) {
 		}
 	}
 }
+
+// countedItems counts the calls of a change.
+type countedItems struct {
+	dueKey
+	gets, puts int
+}
+
+func (c *countedItems) Get(item string) ([]byte, error) {
+	c.gets++
+	return c.dueKey.Get(item)
+}
+
+func (c *countedItems) Put(item string, body []byte, due int64) error {
+	c.puts++
+	return c.dueKey.Put(item, body, due)
+}
+
+// TestDeletionOfALargePartition counts what the writer of a partition does for a deletion of
+// a partition key with many rows, and for its sweep, which is what other writes wait for: the
+// deletion and a write of the same key between two steps take as many calls as in a small
+// partition, and a step has a bound that does not depend on the number of rows.
+func TestDeletionOfALargePartition(t *testing.T) {
+	t.Parallel()
+	w := &world{schema: &Schema{}, tables: map[[16]byte]map[string]map[string][]byte{}}
+	for _, s := range []string{
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}", "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))",
+	} {
+		if _, err := w.execute(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of, err := w.schema.Table(cql.Name{Name: "t"}, "ks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const now, few, many = 1_700_000_000, 10, 50_000
+	var deletion, insertion [2]countedItems
+	for i, rows := range []int{few, many} {
+		items := &dueItems{map[string]map[string][]byte{}, map[string]map[string]int64{}, now * 1_000_000}
+		var key string
+		change := func(text string) countedItems {
+			t.Helper()
+			p, err := cql.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compiled, _, err := w.compile(p, p.Statement, cql.Name{Name: "t"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := compiled.bind(&binding{moment: testMoment}, nil, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key = changes[0].Key
+			counted := countedItems{dueKey: dueKey{items, key}}
+			if err := changes[0].Evaluate(&counted); err != nil {
+				t.Fatal(err)
+			}
+			return counted
+		}
+		change("INSERT INTO t (k, c, v) VALUES (1, 0, 1)")
+		column := []row.KeyColumn{of.Clustering[0].key()}
+		name := func(c int) string { return RowItems + string(row.EncodeKey(column, [][]byte{row.Int(int32(c))})) }
+		for c := range rows {
+			items.bodies[key][name(c)] = items.bodies[key][name(0)]
+		}
+		deletion[i] = change("DELETE FROM t WHERE k = 1")
+		names := slices.Sorted(maps.Keys(items.bodies[key]))
+		steps := 0
+		for items.due[key][MetaItem] <= now+1 {
+			found, err := of.Collect([]string{MetaItem}, sweepItems, now+1, func(from string, visit func(item, body []byte) (bool, error)) error {
+				at, _ := slices.BinarySearch(names, from)
+				for _, item := range names[at:] {
+					body := items.bodies[key][item]
+					if body == nil {
+						continue
+					}
+					if more, err := visit([]byte(item), body); err != nil || !more {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := countedItems{dueKey: dueKey{items, key}}
+			if err := found.Evaluate(&step); err != nil {
+				t.Fatal(err)
+			}
+			if step.puts > sweepItems+1 || step.gets > 2*sweepItems+2 {
+				t.Errorf("a step of the sweep of %d rows reads %d items and writes %d", rows, step.gets, step.puts)
+			}
+			if steps++; steps == 1 {
+				insertion[i] = change("INSERT INTO t (k, c, v) VALUES (1, 1000000, 1)")
+			}
+			if steps > rows/sweepItems+2 {
+				t.Fatalf("the sweep of %d rows does not end", rows)
+			}
+		}
+		if n := len(items.bodies[key]); n != 2 {
+			t.Errorf("%d items are left of %d rows, want the deletion and the new row", n, rows)
+		}
+	}
+	for name, both := range map[string][2]countedItems{"deletion": deletion, "insertion": insertion} {
+		if both[0].gets != both[1].gets || both[0].puts != both[1].puts || both[1].gets > 6 || both[1].puts > 3 {
+			t.Errorf("the %s reads %d items and writes %d in a partition of %d rows, %d and %d in one of %d", name,
+				both[0].gets, both[0].puts, few, both[1].gets, both[1].puts, many)
+		}
+	}
+}

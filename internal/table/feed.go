@@ -136,7 +136,7 @@ func (q *query) runFeed(ctx context.Context, source Source, b *binding, options 
 	if !ok {
 		return Page{}, invalid("The change feed does not support system tables")
 	}
-	r := &run{q: q, b: b, options: &PageOptions{Now: options.Now}} // The page has all rows of the changes.
+	r := &run{q: q, b: b, options: &PageOptions{Now: options.Now, Memory: options.Memory}} // The page has all rows of the changes.
 	if err := r.begin(); err != nil {
 		return Page{}, err
 	}

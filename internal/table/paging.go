@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -80,6 +81,6 @@ func decodeState(state, secret, of []byte) (c cursor, err error) {
 	if n <= 0 || size > uint64(len(body)-n) {
 		return c, errPagingState
 	}
-	c.key, c.row = string(body[n:n+int(size)]), body[n+int(size):]
+	c.key, c.row = string(body[n:n+int(size)]), bytes.Clone(body[n+int(size):])
 	return c, nil
 }

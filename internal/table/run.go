@@ -32,6 +32,7 @@ type run struct {
 	meta   row.Meta
 	view   view
 	reader row.Reader
+	keys   row.KeyDecoder
 	static bool // the static row is alive
 	rows   int  // live rows of the partition seen
 
@@ -39,6 +40,9 @@ type run struct {
 
 	skip   bool // nothing else of the partition is needed
 	merged []mergedRow
+
+	mergedBytes int // of merged
+	held        int // bytes of options.Memory
 }
 
 // mergedRow is a row that waits for those of other keys.
@@ -76,6 +80,7 @@ func (q *query) run(ctx context.Context, source Source, b *binding, options *Pag
 func (r *run) begin() (err error) {
 	q := r.q
 	r.at = cursor{limit: -1, perPartition: -1}
+	r.keys.Columns = q.keyColumns
 	if q.limit != nil {
 		if r.at.limit, err = limitOf(q.limit, r.b); err != nil {
 			return err
@@ -93,13 +98,7 @@ func (r *run) begin() (err error) {
 	if len(q.table.Dropped) > 0 {
 		r.reader.Known = q.table.has
 	}
-	r.view = view{values: make([]row.Value, len(q.statics)+len(q.regulars)), now: r.options.Now}
-	r.view.slot = func(c *Column) int {
-		if i, ok := q.slots[c.ID]; ok {
-			return i
-		}
-		return -1
-	}
+	r.view = view{values: make([]row.Value, len(q.statics)+len(q.regulars)), now: r.options.Now, slot: q.slot}
 	if q.plain != nil {
 		return nil
 	}
@@ -252,22 +251,22 @@ func after(spans []span, key []byte, reverse bool) (rest []span) {
 
 // itemSlices returns the items to read of a partition.
 func (r *run) itemSlices(spans []span) []ItemSlice {
-	list := []ItemSlice{{From: MetaItem, To: MetaItem + "\x00"}}
+	list := append(make([]ItemSlice, 0, 2+len(spans)), ItemSlice{From: MetaItem, To: MetaItem + "\x00"})
 	if len(r.q.table.Static) > 0 {
 		list = append(list, ItemSlice{From: StaticItem, To: StaticItem + "\x00"})
 	}
-	rows := make([]ItemSlice, 0, len(spans))
+	before := len(list)
 	for _, s := range spans {
 		one := ItemSlice{From: RowItems + string(s.start), To: rowsEnd, Reverse: r.q.reverse}
 		if len(s.end) > 0 {
 			one.To = RowItems + string(s.end)
 		}
-		rows = append(rows, one)
+		list = append(list, one)
 	}
 	if r.q.reverse {
-		slices.Reverse(rows)
+		slices.Reverse(list[before:])
 	}
-	return append(list, rows...)
+	return list
 }
 
 // byTokens reads the partitions of a range of tokens.
@@ -428,11 +427,7 @@ func (r *run) row(key, body []byte) (more bool, err error) {
 
 // clusteringOf sets the values of the clustering columns of a row.
 func (r *run) clusteringOf(key, body []byte) error {
-	columns := make([]row.KeyColumn, len(r.q.table.Clustering))
-	for i, c := range r.q.table.Clustering {
-		columns[i] = c.key()
-	}
-	values, err := row.DecodeKey(columns, key)
+	values, err := r.keys.Decode(key)
 	if err != nil {
 		return err
 	}
@@ -507,7 +502,9 @@ func (r *run) add(key []byte) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		r.merged = append(r.merged, mergedRow{key: prefix, cells: bytes.Clone(r.page.Rows[start:])})
+		cells := bytes.Clone(r.page.Rows[start:])
+		r.merged = append(r.merged, mergedRow{key: prefix, cells: cells})
+		r.mergedBytes += len(prefix) + len(cells) + mergedRowBytes
 		r.page.Rows = r.page.Rows[:start]
 		if r.at.perPartition > 0 {
 			r.at.perPartition--
@@ -549,7 +546,7 @@ func (r *run) full() bool {
 // returnedRow counts a row on the page.
 func (r *run) returnedRow(key []byte) {
 	r.page.Count++
-	r.at.key, r.at.row, r.at.done, r.at.bare = r.key, append(r.at.row[:0:0], key...), false, false
+	r.at.key, r.at.row, r.at.done, r.at.bare = r.key, append(r.at.row[:0], key...), false, false
 	if r.at.limit > 0 {
 		r.at.limit--
 	}
@@ -560,23 +557,17 @@ func (r *run) returnedRow(key []byte) {
 
 // emit appends the cells of the row in the view.
 func (r *run) emit() error {
-	if len(r.page.Rows) > resultBytesMax {
-		return invalid("The result is longer than %d bytes. Ask for pages.", resultBytesMax)
+	if err := r.hold(); err != nil {
+		return err
 	}
 	if r.q.plain != nil {
+		size := 0
 		for _, p := range r.q.plain {
-			var v []byte
-			switch p.kind {
-			case PartitionKey:
-				v = r.view.key[p.index]
-			case Clustering:
-				if r.view.clustering != nil {
-					v = r.view.clustering[p.index]
-				}
-			case Static, Regular:
-				v = r.view.values[p.index].Bytes
-			}
-			r.page.Rows = appendCell(r.page.Rows, v)
+			size += cellSize + len(r.plain(p))
+		}
+		r.page.Rows = slices.Grow(r.page.Rows, size)
+		for _, p := range r.q.plain {
+			r.page.Rows = appendCell(r.page.Rows, r.plain(p))
 		}
 		return nil
 	}
@@ -587,6 +578,42 @@ func (r *run) emit() error {
 		}
 	}
 	return r.emitSelectors()
+}
+
+// mergedRowBytes is the memory of a mergedRow in addition to its key and cells.
+const mergedRowBytes = 64
+
+// hold holds memory for the rows of a result without pages: twice as much as they take,
+// because they are copied when their memory grows.
+func (r *run) hold() error {
+	size := len(r.page.Rows) + r.mergedBytes
+	switch {
+	case size > resultBytesMax:
+		return invalid("The result is longer than %d bytes. Ask for pages.", resultBytesMax)
+	case size < max(r.held/2, heldFirst) || r.options.Memory == nil || r.options.Size > 0 && r.q.ordered == 0:
+		return nil
+	}
+	step := max(2*heldFirst, r.held)
+	if err := r.options.Memory.Hold(step); err != nil {
+		return err
+	}
+	r.held += step
+	return nil
+}
+
+// plain returns the value of a selected column in the view.
+func (r *run) plain(p plainColumn) []byte {
+	switch p.kind {
+	case PartitionKey:
+		return r.view.key[p.index]
+	case Clustering:
+		if r.view.clustering == nil {
+			return nil
+		}
+		return r.view.clustering[p.index]
+	case Static, Regular:
+	}
+	return r.view.values[p.index].Bytes
 }
 
 // emitSelectors appends the cells of the values of the selectors.
@@ -663,6 +690,9 @@ func (r *run) merge() {
 	}
 	r.more = false
 }
+
+// cellSize is the number of bytes of a cell in addition to its value.
+const cellSize = 4
 
 // appendCell appends a value as a cell of a result: its length and bytes, or null.
 func appendCell(dst, v []byte) []byte {

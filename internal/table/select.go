@@ -53,6 +53,9 @@ type Page struct {
 	Warning string
 }
 
+// Memory holds memory for a result. The error ends the read.
+type Memory interface{ Hold(bytes int) error }
+
 // PageOptions says which page of a result is asked for.
 type PageOptions struct {
 	Size   int    // rows at most; zero or less asks for all of them
@@ -60,6 +63,10 @@ type PageOptions struct {
 	Secret []byte // with which states are signed
 	ID     []byte // identifies the statement and its table
 	Now    int64  // seconds since 1970: what has expired then is not read
+
+	// Memory is asked before a result without pages takes more of it. Rows that are merged
+	// are such a result. Nil does not bound it.
+	Memory Memory
 
 	// Reads is the number of items after which a page of a Size ends, with or without
 	// rows: many may be deleted or filtered out. Zero is pageReads.
@@ -79,6 +86,9 @@ const pageBytes = 1 << 20
 // resultBytesMax bounds a result that is not paged.
 const resultBytesMax = 200 << 20
 
+// heldFirst is the size of a result for which no memory is held.
+const heldFirst = 64 << 10
+
 // query is a compiled SELECT.
 type query struct {
 	table       *Table
@@ -97,9 +107,10 @@ type query struct {
 	perKey      term  // PER PARTITION LIMIT; nil for none
 	feed        *feed // the statement reads the change feed; nil for the rows
 
-	statics, regulars []row.Want // to read, in the order of their ids
-	slots             map[uint32]int
-	clustering        bool // the values of the clustering columns are needed
+	statics, regulars []row.Want        // to read, in the order of their ids
+	slot              func(*Column) int // of a column in a view, negative if it is not read
+	clustering        bool              // the values of the clustering columns are needed
+	keyColumns        []row.KeyColumn   // the clustering columns
 }
 
 // plainColumn is a selected column.
@@ -141,12 +152,21 @@ func (q *query) prepareReads() {
 	order := func(a, b row.Want) int { return int(int64(a.Column) - int64(b.Column)) }
 	slices.SortFunc(q.statics, order)
 	slices.SortFunc(q.regulars, order)
-	q.slots = map[uint32]int{}
+	slots := map[uint32]int{}
 	for i, w := range q.statics {
-		q.slots[w.Column] = i
+		slots[w.Column] = i
 	}
 	for i, w := range q.regulars {
-		q.slots[w.Column] = len(q.statics) + i
+		slots[w.Column] = len(q.statics) + i
+	}
+	q.slot = func(c *Column) int {
+		if i, ok := slots[c.ID]; ok {
+			return i
+		}
+		return -1
+	}
+	for _, c := range q.table.Clustering {
+		q.keyColumns = append(q.keyColumns, c.key())
 	}
 	if q.aggregates || q.json || len(q.group) > 0 {
 		return
@@ -159,7 +179,7 @@ func (q *query) prepareReads() {
 		}
 		p := plainColumn{kind: c.column.Kind, index: c.column.Position}
 		if p.kind == Static || p.kind == Regular {
-			p.index = q.slots[c.column.ID]
+			p.index = slots[c.column.ID]
 		}
 		plain = append(plain, p)
 	}

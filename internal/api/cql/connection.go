@@ -166,7 +166,7 @@ func (c *connection) wait() error {
 	if c.stopping.Load() {
 		return net.ErrClosed
 	}
-	if c.session != nil {
+	if c.session != nil && !c.reader.Whole() {
 		return c.wire.Expect()
 	}
 	return nil

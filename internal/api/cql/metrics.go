@@ -1,6 +1,8 @@
 package cql
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/decandb/decan/internal/api/cql/frame"
@@ -8,8 +10,9 @@ import (
 
 // metrics counts what the door does.
 type metrics struct {
-	requests *prometheus.CounterVec // by opcode
-	errors   *prometheus.CounterVec // by the name of their code
+	requests *prometheus.CounterVec                  // by opcode
+	byOpcode [256]atomic.Pointer[prometheus.Counter] // of requests: those that were counted
+	errors   *prometheus.CounterVec                  // by the name of their code
 }
 
 // newMetrics registers the metrics of a server, unless registry is nil.
@@ -37,6 +40,16 @@ func newMetrics(s *Server, registry prometheus.Registerer) *metrics {
 		gauge("decan_cql_prepared_statements", "Prepared statements of CQL clients.", func() float64 { return float64(s.prepared.count()) }),
 	)
 	return m
+}
+
+// request counts a request of a client that has signed in.
+func (m *metrics) request(o frame.Opcode) {
+	counter := m.byOpcode[o].Load()
+	if counter == nil {
+		counter = new(m.requests.WithLabelValues(o.String()))
+		m.byOpcode[o].Store(counter)
+	}
+	(*counter).Inc()
 }
 
 // answered counts a message that is sent to a client, if it is an error.

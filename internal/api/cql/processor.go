@@ -7,6 +7,7 @@ import (
 
 	"github.com/decandb/decan/internal/api/cql/frame"
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/table"
 )
 
 // Processor runs statements. It is safe for concurrent use.
@@ -88,6 +89,10 @@ type Request struct {
 	Parameters *frame.Parameters
 	Payload    []frame.Pair[[]byte]
 	Trace      frame.UUID // zero for none
+
+	// Memory holds memory for the answer until it is sent. Its error is an *frame.Error if
+	// requests and answers take too much. It may be nil.
+	Memory table.Memory
 }
 
 // Batch is the request of a batch.

@@ -40,7 +40,7 @@ type outcome struct {
 
 // dispatch begins to answer a request. It returns false if the connection ends.
 func (c *connection) dispatch(r *request) bool {
-	c.server.metrics.requests.WithLabelValues(r.frame.Message.Opcode().String()).Inc()
+	c.server.metrics.request(r.frame.Message.Opcode())
 	switch m := r.frame.Message.(type) {
 	case frame.Options:
 		r.answer(outcome{message: c.supported()})
@@ -58,7 +58,8 @@ func (c *connection) dispatch(r *request) bool {
 		c.keyspace = r.run()
 		return true
 	}
-	c.running.Go(func() { r.run() })
+	c.running.Add(1)
+	c.server.workers.start(r)
 	return true
 }
 
@@ -233,7 +234,7 @@ func (r *request) executeStatement(s *Statement, keyspace string, values []frame
 		return outcome{}, err
 	}
 	result, err := r.server.config.Processor.Execute(r.context(), r.session, s, &Request{
-		Keyspace: keyspace, Values: values, Parameters: p, Payload: r.frame.Payload, Trace: r.trace,
+		Keyspace: keyspace, Values: values, Parameters: p, Payload: r.frame.Payload, Trace: r.trace, Memory: r,
 	})
 	if err != nil {
 		if result == nil {
@@ -246,6 +247,17 @@ func (r *request) executeStatement(s *Statement, keyspace string, values []frame
 		done.message = rowsMessage(s, result.Rows, p, m)
 	}
 	return done, nil
+}
+
+// Hold implements table.Memory: it takes bytes from the budget for the answer, until it is sent. It does not wait:
+// requests that hold some and wait for more might wait for each other.
+func (r *request) Hold(bytes int) error {
+	if !r.server.inflight.try(int64(bytes)) {
+		return &frame.Error{Code: frame.CodeOverloaded, Message: fmt.Sprintf(
+			"The results of requests without pages take too much memory: %d MB are for requests and their answers. Ask for pages.", r.server.config.InflightBytes>>20)}
+	}
+	r.bytes += int64(bytes)
+	return nil
 }
 
 // executed is an EXECUTE with the statement that it names.
@@ -286,8 +298,9 @@ func (r *request) finish(result *Result) outcome {
 const chargeKey = "RequestCharge"
 
 func (r *request) charged(result *Result) []frame.Pair[[]byte] {
-	charge := binary.BigEndian.AppendUint64(nil, math.Float64bits(result.Charge))
-	return append([]frame.Pair[[]byte]{{Name: chargeKey, Value: charge}}, result.Payload...)
+	charge := binary.BigEndian.AppendUint64(make([]byte, 0, 8), math.Float64bits(result.Charge))
+	all := make([]frame.Pair[[]byte], 0, 1+len(result.Payload))
+	return append(append(all, frame.Pair[[]byte]{Name: chargeKey, Value: charge}), result.Payload...)
 }
 
 // textShown is how much of a statement an error quotes.

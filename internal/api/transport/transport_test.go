@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -204,39 +205,68 @@ func (c *deadlineConn) SetWriteDeadline(t time.Time) error {
 
 // TestWire: the deadline of reading is renewed after each piece and not before, that of
 // writing before each piece; what is kept is not renewed; and a stopped wire has one in
-// the past.
+// the past. A deadline that is late enough stays.
 func TestWire(t *testing.T) {
-	c := new(deadlineConn)
-	stopping := false
-	w := &Wire{Conn: c, ReadTime: time.Hour, WriteTime: time.Hour, Stopping: func() bool { return stopping }}
-	read := func(n, want int) {
-		t.Helper()
-		if _, err := w.Read(make([]byte, n)); err != nil || len(c.reads) != want {
-			t.Errorf("%d deadlines, want %d, %v", len(c.reads), want, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := new(deadlineConn)
+		stopping := false
+		w := &Wire{Conn: c, ReadTime: time.Hour, WriteTime: time.Hour, Stopping: func() bool { return stopping }}
+		inTime := func(at time.Time) bool {
+			left := time.Until(at)
+			return left >= time.Hour && left <= time.Hour+time.Hour/spare
 		}
-	}
-	w.Keep()
-	read(3*PieceBytes, 0)
-	if err := w.Expect(); err != nil || !w.Expecting() {
-		t.Error(err)
-	}
-	read(PieceBytes-1, 1)
-	read(1, 2)
-	read(PieceBytes, 3)
-	if err := w.Await(-1); err != nil || w.Expecting() || !c.reads[3].IsZero() {
-		t.Errorf("%v, %v", c.reads, err)
-	}
-	read(3*PieceBytes, 4)
-	stopping = true
-	if err := w.Expect(); err != nil || time.Until(c.reads[5]) > 0 {
-		t.Errorf("%v, %v", c.reads, err)
-	}
-	if n, err := w.Write(make([]byte, 2*PieceBytes+1)); n != 2*PieceBytes+1 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if want := []int{PieceBytes, PieceBytes, 1}; !slices.Equal(c.pieces, want) || len(c.writes) != len(want) {
-		t.Errorf("pieces of %v with %d deadlines, want %v", c.pieces, len(c.writes), want)
-	}
+		read := func(n, want int) {
+			t.Helper()
+			if _, err := w.Read(make([]byte, n)); err != nil || len(c.reads) != want {
+				t.Errorf("%d deadlines, want %d, %v", len(c.reads), want, err)
+			}
+		}
+		expect := func(want int) {
+			t.Helper()
+			if err := w.Expect(); err != nil || !w.Expecting() || len(c.reads) != want || !inTime(c.reads[want-1]) {
+				t.Errorf("deadlines %v, want %d, %v", c.reads, want, err)
+			}
+		}
+		w.Keep()
+		read(3*PieceBytes, 0)
+		expect(1)
+		read(PieceBytes-1, 1)
+		read(1, 1) // It is late enough.
+		for i := range 3 {
+			time.Sleep(time.Hour/spare + 1)
+			read(PieceBytes-1, 1+i)
+			read(1, 2+i)
+			if !inTime(c.reads[1+i]) {
+				t.Errorf("deadlines %v", c.reads)
+			}
+		}
+		expect(4)
+		time.Sleep(time.Hour / spare)
+		expect(4)
+		time.Sleep(1)
+		expect(5)
+		if err := w.Await(-1); err != nil || w.Expecting() || !c.reads[5].IsZero() {
+			t.Errorf("%v, %v", c.reads, err)
+		}
+		read(3*PieceBytes, 6)
+		if err := w.Await(-1); err != nil || len(c.reads) != 6 {
+			t.Errorf("%v, %v", c.reads, err)
+		}
+		stopping = true
+		if err := w.Expect(); err != nil || time.Until(c.reads[7]) > 0 {
+			t.Errorf("%v, %v", c.reads, err)
+		}
+		if n, err := w.Write(make([]byte, 2*PieceBytes+1)); n != 2*PieceBytes+1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if want := []int{PieceBytes, PieceBytes, 1}; !slices.Equal(c.pieces, want) || len(c.writes) != 1 || !inTime(c.writes[0]) {
+			t.Errorf("pieces of %v with deadlines %v, want %v", c.pieces, c.writes, want)
+		}
+		time.Sleep(time.Hour/spare + 1)
+		if _, err := w.Write([]byte("x")); err != nil || len(c.writes) != 2 || !inTime(c.writes[1]) {
+			t.Errorf("deadlines %v, %v", c.writes, err)
+		}
+	})
 }
 
 // TestPeek: a connection whose first bytes were read begins with them.

@@ -37,6 +37,37 @@ type Wire struct {
 	read      int64 // bytes
 	goal      int64 // read must reach it before the deadline
 	expecting bool  // the deadline is that of a piece
+	until     inForce
+
+	written inForce // owned by the writing goroutine
+}
+
+// inForce is a deadline in force. To set one costs as much as a small message, so one that
+// is only a little later than necessary stays.
+type inForce struct {
+	at time.Time // zero for none
+	of time.Duration
+}
+
+// spare is the part of its time by which a deadline may be late.
+const spare = 16
+
+// after returns the deadline to set for a step that may take d, or false if the one in
+// force is right: not earlier than d from now, and late by a part of d at most.
+func (f *inForce) after(d time.Duration) (time.Time, bool) {
+	if d < 0 {
+		if f.at.IsZero() && f.of == d {
+			return time.Time{}, false
+		}
+		*f = inForce{of: d}
+		return time.Time{}, true
+	}
+	now := time.Now()
+	if f.of == d && f.at.Sub(now) >= d {
+		return time.Time{}, false
+	}
+	*f = inForce{at: now.Add(d + d/spare), of: d}
+	return f.at, true
 }
 
 // Expect sets the deadline for the next piece. Read renews it after each one.
@@ -58,7 +89,11 @@ func (w *Wire) Await(d time.Duration) error {
 }
 
 func (w *Wire) deadline(d time.Duration) error {
-	if err := w.SetReadDeadline(Within(d)); err != nil {
+	at, changed := w.until.after(d)
+	if !changed {
+		return nil
+	}
+	if err := w.SetReadDeadline(at); err != nil {
 		return err
 	}
 	if w.Stopping() { // Its deadline may be older than this one.
@@ -81,8 +116,10 @@ func (w *Wire) Read(p []byte) (int, error) {
 func (w *Wire) Write(p []byte) (int, error) {
 	sent := 0
 	for {
-		if err := w.SetWriteDeadline(Within(w.WriteTime)); err != nil {
-			return sent, err
+		if at, changed := w.written.after(w.WriteTime); changed {
+			if err := w.SetWriteDeadline(at); err != nil {
+				return sent, err
+			}
 		}
 		n, err := w.Conn.Write(p[sent:min(len(p), sent+PieceBytes)])
 		sent += n

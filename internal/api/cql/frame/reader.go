@@ -13,6 +13,7 @@ type Reader struct {
 	compression Compression
 	limit       int
 	header      Header
+	raw         [HeaderSize]byte // of header
 }
 
 // readBuffer is the size of the buffer that each connection has permanently.
@@ -51,6 +52,28 @@ func (r *Reader) Wait() error {
 	return err
 }
 
+// Whole reports whether all of the next envelope has arrived, so that reading it waits for
+// nothing. It may be false of a whole envelope in several segments.
+func (r *Reader) Whole() bool {
+	arrived, _ := r.buffered.Peek(r.buffered.Buffered())
+	switch {
+	case r.segments == nil:
+		return wholeEnvelope(arrived)
+	case len(r.segments.rest) > 0:
+		return wholeEnvelope(r.segments.rest)
+	}
+	head := headerBytes(r.segments.compression) + checksum24
+	if len(arrived) < head {
+		return false
+	}
+	s, err := parseSegment(arrived, r.segments.compression)
+	return err == nil && s.contained && len(arrived) >= head+s.length+checksum32
+}
+
+func wholeEnvelope(b []byte) bool {
+	return len(b) >= HeaderSize && uint64(len(b)-HeaderSize) >= uint64(ParseHeader((*[HeaderSize]byte)(b)).Length)
+}
+
 // source returns where the bytes of envelopes come from.
 func (r *Reader) source() io.Reader {
 	if r.segments != nil {
@@ -62,12 +85,12 @@ func (r *Reader) source() io.Reader {
 // Header reads the header of the next envelope. It checks nothing in it. Of a version
 // below 3, whose headers are shorter, only the version is read.
 func (r *Reader) Header() (Header, error) {
-	var raw [HeaderSize]byte
+	raw := &r.raw
 	source := r.source()
 	if _, err := io.ReadFull(source, raw[:1]); err != nil {
 		return Header{}, err
 	}
-	r.header = ParseHeader(&raw)
+	r.header = ParseHeader(raw)
 	if r.header.Version < V3 {
 		return r.header, nil
 	}
@@ -77,7 +100,7 @@ func (r *Reader) Header() (Header, error) {
 	if _, err := io.ReadFull(source, raw[1:]); err != nil {
 		return Header{}, unexpected(err)
 	}
-	r.header = ParseHeader(&raw)
+	r.header = ParseHeader(raw)
 	return r.header, nil
 }
 

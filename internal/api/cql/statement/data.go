@@ -3,7 +3,6 @@ package statement
 import (
 	"context"
 	"crypto/sha256"
-	"slices"
 	"strconv"
 
 	door "github.com/decandb/decan/internal/api/cql"
@@ -25,7 +24,11 @@ func (p *Processor) prepareData(now *schema, parsed cql.Parsed, keyspace, text s
 	}
 	sum := sha256.Sum256([]byte(keyspace + "\x00" + text))
 	s := door.StatementOf(parsed, prepared)
-	s.Plan = &plan{parsed: parsed, prepared: prepared, tables: now.refs(prepared.Tables), id: sum[:]}
+	own := &plan{parsed: parsed, prepared: prepared, tables: now.refs(prepared.Tables), id: sum[:], result: s.Result}
+	if prepared.Reads() {
+		own.id = append(own.id, prepared.Tables[0].ID[:]...)
+	}
+	s.Plan = own
 	if prepared.Reads() && now.ridOf(prepared.Tables[0]) == "" {
 		s.Permission, s.On = "", "" // Everyone may read the system tables.
 	}
@@ -74,7 +77,7 @@ func levelOf(c frame.Consistency) resource.Consistency {
 // read runs a SELECT.
 func (p *Processor) read(ctx context.Context, session *door.Session, now *schema, own *plan, r *door.Request, moment *table.Moment) (*door.Result, error) {
 	of := own.prepared.Tables[0]
-	options := &table.PageOptions{Secret: p.config.Secret, ID: slices.Concat(own.id, of.ID[:]), Now: moment.Now.Unix()}
+	options := &table.PageOptions{Secret: p.config.Secret, ID: own.id, Now: moment.Now.Unix(), Memory: r.Memory}
 	level := resource.Eventual
 	if at := r.Parameters; at != nil {
 		if at.Has(frame.QueryPageSize) {
@@ -90,18 +93,7 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 	var source table.Source
 	stored := &items{engine: p.config.Engine, caller: session.Caller, name: of.Name, table: now.ridOf(of), level: level, retries: p.retries()}
 	if source = stored; stored.table == "" {
-		source = now.system.RowsWith(of, p.builds)
-	}
-	if now.system.IsFeedRanges(of) {
-		source = now.system.FeedRanges(func(t *table.Table) []partitionkey.Range { return p.config.Engine.TableRanges(now.ridOf(t)) })
-	}
-	if kept := now.system.TracesOf(of, &p.traces); kept != nil {
-		source = kept
-	}
-	if of == now.system.IndexInfo() {
-		source = now.system.Built(func(t *table.Table, definition string) bool {
-			return p.config.Engine.HasIndex(ctx, now.ridOf(t), definition)
-		})
+		source = p.systemRows(ctx, now, of)
 	}
 	page, err := own.prepared.Select(ctx, source, door.ValuesOf(r.Values), moment, options)
 	if err != nil {
@@ -111,13 +103,29 @@ func (p *Processor) read(ctx context.Context, session *door.Session, now *schema
 		return &door.Result{Warnings: []string{page.Warning}}, err
 	}
 	result := &door.Result{
-		Rows:   &door.Rows{Columns: door.ColumnsOf(door.Table{Keyspace: of.Keyspace, Name: of.Name}, own.prepared.Columns()), Count: page.Count, Cells: page.Rows, PagingState: page.State},
+		Rows:   &door.Rows{Columns: own.result, Count: page.Count, Cells: page.Rows, PagingState: page.State},
 		Charge: stored.spent.Charge, Payload: visited(stored.spent.Partitions),
 	}
 	if page.Warning != "" {
 		result.Warnings = []string{page.Warning}
 	}
 	return result, nil
+}
+
+// systemRows returns the source of the rows of a system table.
+func (p *Processor) systemRows(ctx context.Context, now *schema, of *table.Table) table.Source {
+	if now.system.IsFeedRanges(of) {
+		return now.system.FeedRanges(func(t *table.Table) []partitionkey.Range { return p.config.Engine.TableRanges(now.ridOf(t)) })
+	}
+	if kept := now.system.TracesOf(of, &p.traces); kept != nil {
+		return kept
+	}
+	if of == now.system.IndexInfo() {
+		return now.system.Built(func(t *table.Table, definition string) bool {
+			return p.config.Engine.HasIndex(ctx, now.ridOf(t), definition)
+		})
+	}
+	return now.system.RowsWith(of, p.builds)
 }
 
 // visited is the entry of the payload with the physical partitions that were asked.

@@ -67,7 +67,8 @@ type Processor struct {
 	places  atomic.Int64 // the last result of sequence
 	large   largeKeys
 	traces  traces
-	old     bool // Config.Node presents itself as 3.11
+	unique  func() [16]byte // timeUUID
+	old     bool            // Config.Node presents itself as 3.11
 
 	mu      sync.Mutex // held while the schema is read again
 	current atomic.Pointer[schema]
@@ -81,6 +82,7 @@ func New(c Config) *Processor {
 		c.Now = time.Now
 	}
 	p := &Processor{config: c, traces: traces{count: tracesMax, limit: traceBytesMax}, old: strings.HasPrefix(c.Node.Release, "3.")}
+	p.unique = p.timeUUID
 	p.batches = batchlog.New(batchlog.Config{Engine: c.Engine, Decode: p.recorded, Logger: c.Logger})
 	p.views = materialize.New(p.keeperConfig())
 	return p
@@ -104,7 +106,8 @@ type plan struct {
 	parsed   cql.Parsed
 	prepared *table.Prepared // nil for statements without data
 	tables   []tableRef      // of prepared
-	id       []byte          // identifies the statement in paging states
+	id       []byte          // identifies the statement and its first table in paging states
+	result   frame.Columns   // of a SELECT
 }
 
 // Prepare implements cql.Processor.
@@ -204,7 +207,7 @@ func (p *Processor) moment(at *frame.Parameters) *table.Moment {
 	if at != nil && at.Has(frame.QueryNow) {
 		now = time.Unix(int64(at.NowInSeconds), 0)
 	}
-	return &table.Moment{Now: now, TimeUUID: func() [16]byte { return p.timeUUID() }, UUID: randomUUID}
+	return &table.Moment{Now: now, TimeUUID: p.unique, UUID: randomUUID}
 }
 
 // timeUUID returns a new timeuuid of the present.

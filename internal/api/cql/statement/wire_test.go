@@ -19,6 +19,7 @@ import (
 // node is a connection to a server that speaks CQL: Decan or Apache Cassandra.
 type node struct {
 	t      testing.TB
+	key    string
 	conn   net.Conn
 	reader *frame.Reader
 	writer *frame.Writer
@@ -36,7 +37,7 @@ func dialNode(t testing.TB, address, key string) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	n := &node{t: t, conn: conn, reader: frame.NewReader(conn, frame.BodyMax), writer: frame.NewWriter(conn)}
+	n := &node{t: t, key: key, conn: conn, reader: frame.NewReader(conn, frame.BodyMax), writer: frame.NewWriter(conn)}
 	answer := n.ask(frame.Startup{Options: []frame.Pair[string]{{Name: "CQL_VERSION", Value: "3.0.0"}}}).Message
 	n.reader.StartSegments(frame.NoCompression)
 	n.writer.StartSegments(frame.NoCompression)
@@ -50,6 +51,9 @@ func dialNode(t testing.TB, address, key string) *node {
 	t.Fatalf("%s: the answer to STARTUP is %+v", address, answer)
 	return nil
 }
+
+// another connects to the same server.
+func (n *node) another(t testing.TB) *node { return dialNode(t, n.conn.RemoteAddr().String(), n.key) }
 
 // ask sends a request and returns the answer.
 func (n *node) ask(m frame.Message) frame.Frame {
@@ -72,14 +76,19 @@ func (n *node) ask(m frame.Message) frame.Frame {
 }
 
 // serveNode starts Decan's door on the world and connects to it.
-func serveNode(t testing.TB, w *world) *node {
+func serveNode(t testing.TB, w *world) *node { return serveNodeWith(t, w, func(*door.Config) {}) }
+
+// serveNodeWith is serveNode with other limits.
+func serveNodeWith(t testing.TB, w *world, change func(*door.Config)) *node {
 	t.Helper()
 	key := auth.NewKey()
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: key}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := door.New(door.Config{Processor: w.Processor, Account: "decan", Verifier: func() *auth.Verifier { return verifier }})
+	config := door.Config{Processor: w.Processor, Account: "decan", Verifier: func() *auth.Verifier { return verifier }}
+	change(&config)
+	server := door.New(config)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
