@@ -6,7 +6,7 @@ build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
 race:     ; go test -race ./...
 fuzz:     ; ./tools/fuzz.sh 30s
-bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|Reshape|BusyWrites|SplitPause|HeavyQueries|HugeDocuments|CheckedReads|HTTPVersions|DirectMode|CQL$$' -benchtime 1x -timeout 60m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
+bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|Reshape|BusyWrites|SplitPause|HeavyQueries|HugeDocuments|CheckedReads|HTTPVersions|DirectMode|CQL$$|CQLCost' -benchtime 1x -timeout 60m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
 bench-cassandra: ; MEASURED=1 ./compat/cassandra/cassandra.sh run -- go test -run '^$$' -bench 'CQL$$' -benchtime 1x -timeout 20m ./internal/server
 bench-java: ; ./compat/direct.sh bench
 calibrate: ; go test -run '^$$' -bench 'Costs|Noting' -benchtime 1x -timeout 20m ./internal/partition/scan

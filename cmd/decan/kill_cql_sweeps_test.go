@@ -17,6 +17,8 @@ import (
 const (
 	sweptKeys = 8
 	sweptRows = 200
+
+	feedPagesMax = 500 // for all that has changed since the last page: about ten times as many as it takes
 )
 
 // sweptTable is the table of TestKillCQLSweeps: the rows that it must have, and what a reader
@@ -69,8 +71,8 @@ func (s *sweptTable) remove(client *cqltest.Client, k int) error {
 	return err
 }
 
-// follow reads pages of the change feed from where the reader was, until there is nothing
-// new, or some pages.
+// follow reads pages of the change feed from where the reader was. A page whose changes are
+// of rows that have expired or were deleted is empty.
 func (s *sweptTable) follow(client *cqltest.Client, pages int) error {
 	for ; pages > 0; pages-- {
 		q := &frame.Query{Text: "SELECT k, c, v FROM crash.s WHERE COSMOS_CHANGEFEED_FROM_START() = true",
@@ -100,11 +102,18 @@ func (s *sweptTable) follow(client *cqltest.Client, pages int) error {
 			s.seen[slot{k, c}] = v
 		}
 		s.state, s.read = page.Metadata.PagingState, s.read+page.Count
-		if page.Count == 0 {
-			return nil
-		}
 	}
 	return nil
+}
+
+// missed returns a row that lives and that the reader of the feed has not seen.
+func (s *sweptTable) missed() (slot, bool) {
+	for at, v := range s.rows {
+		if s.seen[at] != v {
+			return at, true
+		}
+	}
+	return slot{}, false
 }
 
 // verify compares the rows of the table with those that must be there, once the others have
@@ -133,14 +142,16 @@ func (s *sweptTable) verify(t *testing.T, client *cqltest.Client) {
 	if found != len(s.rows) {
 		t.Errorf("%d rows, want %d", found, len(s.rows))
 	}
-	if err := s.follow(client, 1<<20); err != nil {
-		t.Error(err)
-	}
-	for at, v := range s.rows {
-		if s.seen[at] != v {
-			t.Errorf("the reader of the feed has v %d of row %v, want %d", s.seen[at], at, v)
+	for range feedPagesMax {
+		if _, some := s.missed(); !some {
+			return
+		}
+		if err := s.follow(client, 1); err != nil {
+			t.Fatal(err)
 		}
 	}
+	at, _ := s.missed()
+	t.Errorf("the reader of the feed has v %d of row %v, want %d", s.seen[at], at, s.rows[at])
 }
 
 // TestKillCQLSweeps kills the real binary with SIGKILL while all that it does is to remove
