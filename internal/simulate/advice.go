@@ -43,7 +43,7 @@ func (x *simulation) conclude(a *Advice) {
 	if len(best.Paths) > 1 && single > float64(x.Limits.LogicalPartitionBytes)*nearlyFull {
 		say("S5 S8 S9 S27 S32", Good, "%s alone would have a logical partition of %s; with further levels one value can pass %s.", first.Path, size(int64(single)), size(x.Limits.LogicalPartitionBytes))
 	}
-	if low(first, best.Partitions) && (best.grade.full || single > float64(x.Limits.LogicalPartitionBytes)) {
+	if !x.Table && low(first, best.Partitions) && (best.grade.full || single > float64(x.Limits.LogicalPartitionBytes)) {
 		x.synthetic(say, best)
 	}
 	a.TradeOffs = x.tradeOffs(best)

@@ -40,7 +40,7 @@ func (x *simulation) propose() [][]string {
 		if len(paths) > 0 {
 			candidates = append(candidates, slices.Clone(paths))
 		}
-		if len(paths) == partitionkey.LevelsMax {
+		if len(paths) == partitionkey.LevelsMax || x.Table && len(paths) == 1 {
 			return
 		}
 		for _, p := range chosen {

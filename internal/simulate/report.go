@@ -8,6 +8,7 @@ import (
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -43,6 +44,9 @@ type Report struct {
 
 	Partitions int `json:"partitions"`
 	Active     int `json:"active"` // with documents (S105)
+	// Reach is how many of them have documents of the greatest value of the first level,
+	// which can use the throughput of all these (S5, S46).
+	Reach int `json:"reach"`
 
 	// Throughput is what is provisioned, Needed what the operations use, in RU/s.
 	Throughput int     `json:"throughput"`
@@ -124,7 +128,8 @@ func (x *simulation) report(paths []string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r.Tenants = skewOf(slices.Collect(mapValues(x.count(first).work)))
+	tenants := x.count(first)
+	r.Tenants = skewOf(slices.Collect(mapValues(tenants.work)))
 
 	r.Throughput = x.workload.Throughput
 	if r.Throughput == 0 {
@@ -132,6 +137,9 @@ func (x *simulation) report(paths []string) (Report, error) {
 	}
 	laid := x.arrange(c.PartitionKey, groups, keys, r.Throughput, 1)
 	r.Partitions, r.Active = laid.count(), laid.active()
+	if r.Reach, err = x.reach(laid, first, tenants.key); err != nil {
+		return Report{}, err
+	}
 	r.PhysicalStorage = laid.over(func(p part) float64 { return p.bytes })
 	r.PhysicalWork = laid.over(func(p part) float64 { return p.work })
 	load := x.load(laid, &r)
@@ -149,6 +157,32 @@ func (x *simulation) report(paths []string) (Report, error) {
 	}
 	x.judge(&r)
 	return r, nil
+}
+
+// reach returns the number of physical partitions with documents of a value of the first
+// level, which is given by its text.
+func (x *simulation) reach(c *container, first func(value.Value) partitionkey.Key, name string) (int, error) {
+	i := slices.IndexFunc(x.documents, func(d document) bool { return first(d.value).String() == name })
+	if i < 0 {
+		return 0, nil
+	}
+	r, err := c.key.Prefix(first(x.documents[i].value))
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, p := range c.parts {
+		var bytes float64
+		for _, g := range c.groups[p.from:p.to] {
+			if r.Contains(g.epk) {
+				bytes += g.bytes
+			}
+		}
+		if bytes > 0 {
+			n += int(math.Ceil(float64(p.pieces) * bytes / p.bytes * 0.999999))
+		}
+	}
+	return n, nil
 }
 
 func mapValues(m map[string]float64) func(func(float64) bool) {

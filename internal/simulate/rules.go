@@ -25,10 +25,11 @@ type Finding struct {
 
 // The thresholds of the rules that the documentation does not give as numbers.
 const (
-	nearlyFull = 0.5 // share of the limit of a logical partition from which it is near (S9: "often reaches")
-	hotShare   = 0.5 // share of the work of one first-level value that makes a high cardinality useless (S20)
-	uneven     = 5.0 // the greatest value of the first level against the mean (S35)
-	mostReads  = 0.2 // share of writes below which a workload is read mostly (S15, S21)
+	nearlyFull = 0.5       // share of the limit of a logical partition from which it is near (S9: "often reaches")
+	hotShare   = 0.5       // share of the work of one first-level value that makes a high cardinality useless (S20)
+	uneven     = 5.0       // the greatest value of the first level against the mean (S35)
+	advisedMax = 100 << 20 // bytes of a partition that Apache Cassandra advises (S119)
+	mostReads  = 0.2       // share of writes below which a workload is read mostly (S15, S21)
 )
 
 // judge applies the rules to a report.
@@ -80,7 +81,8 @@ func (x *simulation) judgeValues(r *Report, say sayer) {
 	}
 }
 
-// judgeStorage applies S8, S9, S26, S29, S32, S36, S41 to S44, S59 to S62.
+// judgeStorage applies S5, S8, S9, S26, S28, S29, S32, S36, S37, S41 to S46, S59 to S62,
+// S119, S120.
 func (x *simulation) judgeStorage(r *Report, say sayer) {
 	limit := x.Limits.LogicalPartitionBytes
 	key := strings.Join(r.Paths, ", ")
@@ -105,15 +107,44 @@ func (x *simulation) judgeStorage(r *Report, say sayer) {
 	if len(r.Levels) > 1 {
 		first, second := r.Levels[0], r.Levels[1]
 		each := max(1, float64(r.Keys)/float64(max(1, first.Values)))
-		say("S8 S44", Good, "One %s can hold %s for each value of %s: about %s each today, so %s.", first.Path, size(limit), second.Path, plural(int(each+0.5), "key"), size(int64(min(each*float64(limit), 1<<62))))
+		say("S8 S28 S44", Good, "One %s can hold %s for each value of %s: about %s each today, so %s.", first.Path, size(limit), second.Path, plural(int(each+0.5), "key"), size(int64(min(each*float64(limit), 1<<62))))
 	}
-	if !r.grade.full && !r.grade.soon {
+	x.judgeSplits(r, say)
+	if x.Table && r.LargestBytes > advisedMax {
+		say("S119", Note, "The largest logical partition has more than the %s that Apache Cassandra advises; the limit here is %s.", size(advisedMax), size(limit))
+	}
+	if x.Table || !r.grade.full && !r.grade.soon {
 		return
 	}
 	finest := x.finest()
 	if len(r.Paths) < 3 && finest != "" && !strings.Contains(key, finest) {
 		say("S36 S59 S60 S61 S62", Note, "With %s as a further level, which has about %s values, no key comes near the limit.", finest, number(x.propertyAt(finest).Values))
 	}
+}
+
+// judgeSplits says on how many physical partitions the data is, now and later.
+func (x *simulation) judgeSplits(r *Report, say sayer) {
+	if len(r.Levels) > 1 && r.Reach > 0 {
+		w, more := Note, ""
+		if r.Reach > 1 {
+			w, more = Good, ", more than one physical partition gives"
+		}
+		say("S5 S46", w, "The greatest value of %s is on %s and can use up to %s RU/s%s.",
+			r.Levels[0].Path, plural(r.Reach, "physical partition"), number(int64(r.Reach)*int64(x.Limits.PartitionRUs)), more)
+	}
+	if len(r.Growth) == 0 {
+		return
+	}
+	var later []string
+	for _, stage := range r.Growth {
+		later = append(later, fmt.Sprintf("%s at %gx the data", number(int64(stage.Partitions)), stage.Factor))
+	}
+	rule := "S37"
+	if x.Table {
+		rule = "S37 S120"
+	}
+	say(rule, Note, "%s now, %s: one above %s splits, with about half of its data on each side.",
+		plural(r.Partitions, "physical partition"), strings.Join(later, ", "), size(x.Limits.PhysicalPartitionBytes))
 }
 
 // judgeWork applies S13, S15, S16, S19, S20, S24, S35.

@@ -40,6 +40,12 @@ type Settings struct {
 	Limits   resource.Limits         // zero: the documented defaults
 	Indexing resource.IndexingPolicy // zero: the default policy
 
+	// Table means that the container is a table of the Cassandra API: its keys have no
+	// levels (S101), queries are not simulated, and logical partitions above the size that
+	// Apache Cassandra advises are reported (S119). The caller gives the limits of tables,
+	// see resource.Limits.OfTables (S120).
+	Table bool
+
 	// Growth are the factors by which the data grows; nil means 10 and 100.
 	Growth []float64
 }
@@ -91,6 +97,9 @@ func newSimulation(ctx context.Context, sample Sample, w Workload, s Settings) (
 	}
 	if err := w.validate(); err != nil {
 		return nil, err
+	}
+	if s.Table && len(w.Queries) > 0 {
+		return nil, status.BadRequest("The queries of a table are CQL, which the advisor does not simulate: leave them out of the workload.")
 	}
 	ix, err := index.Compile(s.Indexing)
 	if err != nil {
@@ -253,6 +262,9 @@ func Advise(ctx context.Context, sample Sample, w Workload, candidates [][]strin
 		Properties: x.properties,
 	}
 	for _, paths := range candidates {
+		if x.Table && len(paths) > 1 {
+			return nil, status.BadRequest("%s: a table has no hierarchical key. Give one property for each candidate.", strings.Join(paths, ", "))
+		}
 		report, err := x.report(paths)
 		if err != nil {
 			if e := new(partitionkey.Error); errors.As(err, &e) {

@@ -37,7 +37,9 @@ type Command struct {
 	JSON     bool     `env:"-" help:"Print the whole comparison as JSON."`
 	All      bool     `env:"-" help:"Print the findings of every candidate, not only of the best."`
 
-	PhysicalPartitionMax server.Size `name:"physical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate physical partitions of this size (default: 50GB)."`
+	Table bool `env:"-" help:"The documents are rows of a table of the Cassandra API: keys of one property, physical partitions of 30GB, and a note on logical partitions above 100MB."`
+
+	PhysicalPartitionMax server.Size `name:"physical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate physical partitions of this size (default: 50GB, or 30GB with --table)."`
 	LogicalPartitionMax  server.Size `name:"logical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate logical partitions of this size (default: 20GB)."`
 
 	remote.Account
@@ -84,7 +86,10 @@ func (c *Command) Run(streams console.Streams) error {
 	if len(candidates) > 0 && found.key != nil && !has(candidates, found.key) {
 		candidates = append(candidates, found.key)
 	}
-	settings := simulate.Settings{Limits: resource.DefaultLimits()}
+	settings := simulate.Settings{Limits: resource.DefaultLimits(), Table: c.Table}
+	if c.Table {
+		settings.Limits = settings.Limits.Of(settings.Limits.OfTables())
+	}
 	if c.PhysicalPartitionMax > 0 {
 		settings.Limits.PhysicalPartitionBytes = int64(c.PhysicalPartitionMax)
 	}
