@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -34,7 +35,7 @@ func remedyFor(command *kong.Context, err error) string {
 		}
 		return text + "."
 	}
-	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusForbidden && flags["account-key"] != nil && strings.Contains(err.Error(), "Insufficient permissions") {
+	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusForbidden && flags["account-key"] != nil && forbidden.MatchString(err.Error()) {
 		return "This key may not do that: give one that may with --account-key, DECAN_KEY or --connection-string."
 	}
 	if errors.Is(err, syscall.EADDRINUSE) && flags["admin-listen"] != nil {
@@ -42,6 +43,9 @@ func remedyFor(command *kong.Context, err error) string {
 	}
 	return ""
 }
+
+// forbidden matches the messages about a key that may not do something.
+var forbidden = regexp.MustCompile(`Insufficient permissions|is not permitted`)
 
 // dialled returns the name of the flag with the address that did not answer: of several,
 // the one with its port.

@@ -57,7 +57,7 @@ func CheckWith(ctx context.Context, dir string, o CheckOptions) (Report, error) 
 		return Report{}, err
 	}
 	if !laidOut {
-		return Report{}, fmt.Errorf("%s is not a data directory: it has no node.json", dir)
+		return Report{}, notDataDir(dir)
 	}
 	lock, err := storage.LockDir(dir)
 	if err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/decandb/decan/internal/cluster"
@@ -17,7 +18,7 @@ func offline(dir string, do func(*storage.Pool) error) error {
 		return err
 	}
 	if !laidOut {
-		return fmt.Errorf("%s is not a data directory: it has no node.json", dir)
+		return notDataDir(dir)
 	}
 	lock, err := storage.LockDir(dir)
 	if err != nil {
@@ -28,6 +29,14 @@ func offline(dir string, do func(*storage.Pool) error) error {
 		err = errors.Join(do(pool), pool.Close())
 	}
 	return errors.Join(err, lock.Close())
+}
+
+// notDataDir is the error for a directory that is none of a server, or does not exist.
+func notDataDir(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("%s is not a data directory: %w", dir, err)
+	}
+	return fmt.Errorf("%s is not a data directory: it has no node.json", dir)
 }
 
 // AcceptLoss declares the current content of a data directory complete, see
@@ -53,6 +62,11 @@ func RepairClock(dir string, now time.Time) (done cluster.ClockRepair, err error
 // ListQuarantine returns the entries of the quarantine of a data directory, one
 // line each. A server may have it open.
 func ListQuarantine(dir string) (lines []string, err error) {
+	if laidOut, err := checkDataDir(dir); err != nil {
+		return nil, err
+	} else if !laidOut {
+		return nil, notDataDir(dir)
+	}
 	pool, err := storage.NewPool(storage.Options{})
 	if err != nil {
 		return nil, err

@@ -31,6 +31,9 @@ func Refusal(code int, body []byte) error {
 	if code == http.StatusUnauthorized && strings.Contains(text, "payload to sign") {
 		text = "the server refuses the key, or the clock of this machine is wrong" // The message continues with the signed text.
 	}
+	if code == http.StatusUnauthorized && strings.Contains(text, "x-decan-key") {
+		text = "the server refuses the key" // The admin port names the header.
+	}
 	r := Refused{Status: code, text: text}
 	if inner, is := strings.CutPrefix(text, "Message: "); is {
 		r.unwrap(inner)

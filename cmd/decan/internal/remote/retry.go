@@ -26,7 +26,7 @@ func Retrying(ctx context.Context, send func() (Answer, error)) (Answer, error) 
 		switch {
 		case ctx.Err() != nil:
 			return a, ctx.Err()
-		case IsUntrusted(err):
+		case isFinal(err):
 			return a, err
 		case err == nil && a.Status == http.StatusTooManyRequests:
 			wait = retryAfter(a, pause)

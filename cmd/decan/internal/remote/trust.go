@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 )
 
 // Trust says which certificate authorities a command trusts.
@@ -25,7 +27,7 @@ func (f Trust) Client(base *http.Transport) (*http.Client, error) {
 		base.TLSClientConfig = config
 		base.ForceAttemptHTTP2 = true // Setting TLSClientConfig turns it off.
 	}
-	return &http.Client{Transport: trusting{base}}, nil
+	return &http.Client{Transport: &transport{Transport: base}}, nil
 }
 
 // TLS returns the settings of TLS that trust those authorities.
@@ -55,35 +57,58 @@ func (f Trust) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// trusting adds advice to the error for a certificate of an unknown authority.
-type trusting struct{ *http.Transport }
-
-// RoundTrip implements http.RoundTripper.
-func (t trusting) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.Transport.RoundTrip(request)
-	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
-		err = untrusted{err}
-	}
-	return response, err
+// transport adds advice to the error for a certificate of an unknown authority, and marks
+// those that a retry does not help against.
+type transport struct {
+	*http.Transport
+	answered atomic.Bool // A server has answered a request.
 }
 
-// untrusted is the error for a certificate of an unknown authority. A retry does not
-// help.
-type untrusted struct{ cause error }
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.Transport.RoundTrip(request)
+	if err == nil {
+		t.answered.Store(true)
+		return response, nil
+	}
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
+		return nil, untrusted{err}
+	}
+	if dial, is := errors.AsType[*net.OpError](err); is && dial.Op == "dial" && !t.answered.Load() {
+		return nil, unanswered{err}
+	}
+	return nil, err
+}
+
+// untrusted is the error for a certificate of an unknown authority.
+type untrusted struct{ error }
 
 // Error names the flag.
 func (u untrusted) Error() string {
-	return u.cause.Error() + ": give the certificate of its authority with --ca FILE (DECAN_CA)"
+	return u.error.Error() + ": give the certificate of its authority with --ca FILE (DECAN_CA)"
 }
 
 // Unwrap returns the cause.
-func (u untrusted) Unwrap() error { return u.cause }
+func (u untrusted) Unwrap() error { return u.error }
 
 // NonRetriable tells the SDK not to retry.
 func (untrusted) NonRetriable() {}
 
-// IsUntrusted reports whether an error means a certificate of an unknown authority.
-func IsUntrusted(err error) bool {
-	_, is := errors.AsType[untrusted](err)
+// unanswered is the error for the address of a server that has answered no request yet:
+// it is wrong, or the server is down. After an answer the server may be starting again.
+type unanswered struct{ error }
+
+// Unwrap returns the cause.
+func (u unanswered) Unwrap() error { return u.error }
+
+// NonRetriable tells the SDK not to retry.
+func (unanswered) NonRetriable() {}
+
+// isFinal reports whether a retry does not help against an error.
+func isFinal(err error) bool {
+	_, is := errors.AsType[interface {
+		error
+		NonRetriable()
+	}](err)
 	return is
 }

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
 	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/partitionkey"
@@ -389,10 +391,20 @@ func (e briefError) Error() string { return azcosmos.Reason(e.error) }
 
 func (e briefError) Unwrap() error { return e.error }
 
-// brief shortens the text of an SDK error.
+// brief shortens the text of an SDK error. A refused key becomes a [remote.Refused], as in
+// the other commands.
 func brief(err error) error {
 	if err == nil {
 		return nil
+	}
+	if refused, is := errors.AsType[*azcore.ResponseError](err); is && (refused.StatusCode == http.StatusUnauthorized || refused.StatusCode == http.StatusForbidden) {
+		if body, failed := json.Marshal(map[string]string{"message": azcosmos.Reason(err)}); failed == nil {
+			answer := remote.Refusal(refused.StatusCode, body)
+			if what, _, found := strings.Cut(err.Error(), ": "); found && !strings.HasPrefix(err.Error(), refused.Error()) {
+				answer = fmt.Errorf("%s: %w", what, answer) // Such as which of several containers.
+			}
+			return answer
+		}
 	}
 	return briefError{err}
 }
