@@ -52,6 +52,15 @@ func ConnectWith(accounts map[string]Account, sender *http.Client) (map[string]*
 	return clients, nil
 }
 
+// Status returns the HTTP status with which a server refused a request, or 0 if err is no
+// refusal.
+func Status(err error) int {
+	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return refused.StatusCode
+	}
+	return 0
+}
+
 // Reason returns the text of an error on one line. It shortens the SDK's page
 // about a refused request to the request, the status and the service's message.
 func Reason(err error) string {

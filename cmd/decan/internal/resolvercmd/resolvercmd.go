@@ -23,8 +23,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-
 	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/partitionkey"
@@ -397,10 +395,10 @@ func brief(err error) error {
 	if err == nil {
 		return nil
 	}
-	if refused, is := errors.AsType[*azcore.ResponseError](err); is && (refused.StatusCode == http.StatusUnauthorized || refused.StatusCode == http.StatusForbidden) {
+	if code := azcosmos.Status(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
 		if body, failed := json.Marshal(map[string]string{"message": azcosmos.Reason(err)}); failed == nil {
-			answer := remote.Refusal(refused.StatusCode, body)
-			if what, _, found := strings.Cut(err.Error(), ": "); found && !strings.HasPrefix(err.Error(), refused.Error()) {
+			answer := remote.Refusal(code, body)
+			if what, _, found := strings.Cut(err.Error(), ": "); found && errors.Unwrap(err) != nil {
 				answer = fmt.Errorf("%s: %w", what, answer) // Such as which of several containers.
 			}
 			return answer
