@@ -75,7 +75,7 @@ decantest: decan
 cmd/decan/internal/console:
 cmd/decan/internal/remote: value partitionkey auth api/cql/frame
 cmd/decan/internal/rows: value
-cmd/decan/internal/advisecmd: value resource status server simulate cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/transfercmd
+cmd/decan/internal/advisecmd: value resource status server simulate cmd/decan/internal/console cmd/decan/internal/remote cmd/decan/internal/copycmd cmd/decan/internal/transfercmd
 cmd/decan/internal/copycmd: cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/democmd: decan cmd/decan/internal/console cmd/decan/internal/remote
 cmd/decan/internal/deploycmd: status deploy deploy/bicep deploy/expression deploy/jsonc api/cql/frame cmd/decan/internal/console cmd/decan/internal/remote

@@ -1,7 +1,8 @@
 // Package advisecmd is decan advise: the comparison of partition keys on the documents
 // of files or of a container.
 //
-// advisecmd.go has the command, sample.go the ways to get a sample, print.go the tables.
+// advisecmd.go has the command, sample.go the ways to get a sample, print.go the tables,
+// apply.go what makes a container with the best key.
 //
 // Page: docs/advisor.md
 package advisecmd
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
@@ -42,6 +44,7 @@ type Command struct {
 	PhysicalPartitionMax server.Size `name:"physical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate physical partitions of this size (default: 50GB, or 30GB with --table)."`
 	LogicalPartitionMax  server.Size `name:"logical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate logical partitions of this size (default: 20GB)."`
 
+	applyFlags
 	remote.Account
 }
 
@@ -61,7 +64,7 @@ func (c *Command) Validate() error {
 	case len(c.Files) == 0 && c.Container == "":
 		return errors.New("there is no sample: name files, or --database and --container")
 	}
-	return nil
+	return c.validate(c)
 }
 
 // Run compares the candidates.
@@ -86,16 +89,7 @@ func (c *Command) Run(streams console.Streams) error {
 	if len(candidates) > 0 && found.key != nil && !has(candidates, found.key) {
 		candidates = append(candidates, found.key)
 	}
-	settings := simulate.Settings{Limits: resource.DefaultLimits(), Table: c.Table}
-	if c.Table {
-		settings.Limits = settings.Limits.Of(settings.Limits.OfTables())
-	}
-	if c.PhysicalPartitionMax > 0 {
-		settings.Limits.PhysicalPartitionBytes = int64(c.PhysicalPartitionMax)
-	}
-	if c.LogicalPartitionMax > 0 {
-		settings.Limits.LogicalPartitionBytes = int64(c.LogicalPartitionMax)
-	}
+	settings := simulate.Settings{Limits: c.limits(), Table: c.Table}
 	advice, err := simulate.Advise(ctx, simulate.Sample{Documents: found.documents}, workload, candidates, settings)
 	if refused := status.From(err); refused != nil {
 		return errors.New(refused.Message)
@@ -106,16 +100,36 @@ func (c *Command) Run(streams console.Streams) error {
 	if c.JSON {
 		return console.PrintJSON(streams.Out, advice)
 	}
-	return c.print(streams.Out, advice, found.key)
+	if err := c.print(streams.Out, advice, found.key); err != nil {
+		return err
+	}
+	if c.Apply {
+		return c.apply(ctx, streams.Out, advice, found.key)
+	}
+	c.hint(streams.Out, advice, found.key)
+	return nil
 }
 
 func has(candidates [][]string, key []string) bool {
-	for _, c := range candidates {
-		if strings.Join(c, ",") == strings.Join(key, ",") {
-			return true
-		}
+	return slices.ContainsFunc(candidates, func(c []string) bool { return same(c, key) })
+}
+
+// same reports whether two keys are the same.
+func same(a, b []string) bool { return slices.Equal(a, b) }
+
+// limits returns the simulated limits.
+func (c *Command) limits() resource.Limits {
+	l := resource.DefaultLimits()
+	if c.Table {
+		l = l.Of(l.OfTables())
 	}
-	return false
+	if c.PhysicalPartitionMax > 0 {
+		l.PhysicalPartitionBytes = int64(c.PhysicalPartitionMax)
+	}
+	if c.LogicalPartitionMax > 0 {
+		l.LogicalPartitionBytes = int64(c.LogicalPartitionMax)
+	}
+	return l
 }
 
 // workload reads the file of the workload. An unknown member is an error, because it is a

@@ -116,13 +116,48 @@ type createCommand struct {
 
 // Run creates the job.
 func (c *createCommand) Run(streams console.Streams) error {
-	from, err := parseEnd(c.From)
+	ctx, stop := console.Interruptible()
+	defer stop()
+	created, err := c.create(ctx, Job{c.Name, c.From, c.To, c.Online, c.Workers, c.Skip, c.Mirror})
 	if err != nil {
 		return err
 	}
+	if c.Watch {
+		return c.watch(ctx, c.Name, streams.Out)
+	}
+	_, err = fmt.Fprintln(streams.Out, created.line())
+	return err
+}
+
+// Job is a copy job to create.
+type Job struct {
+	Name     string
+	From, To string // as DATABASE/CONTAINER
+	Online   bool   // until it is completed, later changes are copied too
+	Workers  int    // 0: the server's default
+	Skip     bool   // documents that cannot be copied
+	Mirror   bool   // delete what the source no longer has
+}
+
+// Start creates a job and shows its progress until it ends or stops, or has caught up if
+// it is online. The error is the server's reason if it has refused the job or the job has
+// failed. When ctx ends, Start returns nil and the job goes on.
+func Start(ctx context.Context, server remote.Admin, c Job, out io.Writer) error {
+	s := jobServer{server}
+	if _, err := s.create(ctx, c); err != nil {
+		return err
+	}
+	return s.watch(ctx, c.Name, out)
+}
+
+func (s jobServer) create(ctx context.Context, c Job) (*job, error) {
+	from, err := parseEnd(c.From)
+	if err != nil {
+		return nil, err
+	}
 	to, err := parseEnd(c.To)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ours := map[string]any{"mirror": c.Mirror}
 	if c.Skip {
@@ -139,17 +174,11 @@ func (c *createCommand) Run(streams console.Streams) error {
 	if c.Workers != 0 {
 		properties["workerCount"] = c.Workers
 	}
-	ctx, stop := console.Interruptible()
-	defer stop()
-	var job job
-	if err := c.exchange(ctx, http.MethodPut, jobPath(c.Name), map[string]any{"properties": properties}, &job); err != nil {
-		return err
+	var created job
+	if err := s.exchange(ctx, http.MethodPut, jobPath(c.Name), map[string]any{"properties": properties}, &created); err != nil {
+		return nil, err
 	}
-	if c.Watch {
-		return c.watch(ctx, c.Name, streams.Out)
-	}
-	_, err = fmt.Fprintln(streams.Out, job.line())
-	return err
+	return &created, nil
 }
 
 type listCommand struct {
