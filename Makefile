@@ -1,12 +1,13 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench bench-cassandra bench-java calibrate lint compat explorer apps apps-cassandra endure crash damage soak hostile differential planner binaryjson judge requirements release
+.PHONY: build test race fuzz bench bench-queries bench-cassandra bench-java calibrate lint compat explorer apps apps-cassandra endure crash damage soak hostile differential planner binaryjson judge requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
 race:     ; go test -race ./...
 fuzz:     ; ./tools/fuzz.sh 30s
 bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|Reshape|BusyWrites|SplitPause|HeavyQueries|HugeDocuments|CheckedReads|HTTPVersions|DirectMode|CQL$$|CQLCost' -benchtime 1x -timeout 60m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
+bench-queries: ; go test -run '^$$' -bench 'Plan$$' -benchtime 20x ./internal/query && go test -run '^$$' -bench PlanRequest ./internal/engine && go test -run '^$$' -bench 'Compile|Run|Find|Merge|Count|Group|OrderIndex' -benchtime 200ms -count 6 ./internal/query
 bench-cassandra: ; MEASURED=1 ./compat/cassandra/cassandra.sh run -- go test -run '^$$' -bench 'CQL$$' -benchtime 1x -timeout 20m ./internal/server
 bench-java: ; ./compat/direct.sh bench
 calibrate: ; go test -run '^$$' -bench 'Costs|Noting' -benchtime 1x -timeout 20m ./internal/partition/scan
