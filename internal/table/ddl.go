@@ -384,6 +384,9 @@ func (d *definer) alterType(e *cql.AlterUserType) (Change, error) {
 			}
 			changed.Fields[i] = r.To
 		}
+		if slices.Equal(changed.Fields, t.Fields) {
+			return d.unchanged(), nil
+		}
 		for i, f := range changed.Fields {
 			if slices.Contains(changed.Fields[:i], f) {
 				return Change{}, invalid("Duplicate field name %s in type %s", f, full)

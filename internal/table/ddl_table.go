@@ -258,6 +258,9 @@ func (d *definer) alterTable(e *cql.AlterTable) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
+	if e.Kind != cql.AlterProperties && slices.Equal(a.columns, t.all()) {
+		return d.unchanged(), nil // because of IF [NOT] EXISTS
+	}
 	return d.changed(Updated, "TABLE", a.keyspace.withTable(a.table.withColumns(a.columns)), t.Name), nil
 }
 

@@ -173,6 +173,8 @@ func (a *access) lookup(w *where, b *binding) (*Lookup, error) {
 		if entrySize(v, entry) >= indexedMax {
 			return nil, invalid("Index expression values may not be larger than 64K")
 		}
+	case len(v) > indexedMax:
+		return nil, invalid("Index expression values may not be larger than 64K")
 	}
 	l := &Lookup{Definition: a.index.Terms, First: []string{MetaItem}, Whole: terms.Part == row.IndexStatic}
 	if len(t.Static) > 0 {

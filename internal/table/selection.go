@@ -241,8 +241,8 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 		return nil, err
 	}
 	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
-	of := a.exactType()
-	if a.match(t) == noMatch || of != nil && of.Multicell() && t.Frozen && !t.Multicell() {
+	of, column := a.(*columnExpr)
+	if a.match(t) == noMatch || column && of.column.Type.Multicell() && t.Frozen {
 		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, a, name, a, t)
 	}
 	inner, err := s.compile(e.Value, t)

@@ -303,6 +303,9 @@ func (r *request) charged(result *Result) []frame.Pair[[]byte] {
 	return append(append(all, frame.Pair[[]byte]{Name: chargeKey, Value: charge}), result.Payload...)
 }
 
+// markersMax is how many values the protocol can count.
+const markersMax = 65_535
+
 // textShown is how much of a statement an error quotes.
 const textShown = 200
 
@@ -317,6 +320,9 @@ func (r *request) prepare(m *frame.Prepare) (outcome, error) {
 		statement, err := r.server.config.Processor.Prepare(r.context(), r.session, keyspace, m.Text)
 		if err != nil {
 			return outcome{}, err
+		}
+		if n := statement.Markers.Len(); n > markersMax {
+			return outcome{}, invalid("Too many markers(?). %d markers exceed the allowed maximum of %d", n, markersMax)
 		}
 		e = newEntry(keyspace, m.Text, statement)
 		if !r.server.prepared.add(e) {

@@ -10,7 +10,7 @@ import (
 
 // StatementOf returns a compiled statement on data as the door keeps it. Its Plan is p.
 func StatementOf(parsed syntax.Parsed, p *table.Prepared) *Statement {
-	s := &Statement{Plan: p, Markers: MarkersOf(p.Markers), Bytes: planBytes * (1 + len(p.Markers))}
+	s := &Statement{Plan: p, Markers: MarkersOf(p.Markers), Bytes: planBytes + markerBytes*len(p.Markers)}
 	for _, at := range p.KeyMarkers {
 		s.Keys = append(s.Keys, uint16(at))
 	}
@@ -23,6 +23,7 @@ func StatementOf(parsed syntax.Parsed, p *table.Prepared) *Statement {
 		s.Kind, s.Permission = Read, "SELECT"
 	case *syntax.Batch:
 		s.Kind = Write
+		s.Bytes += (writeBytes - markerBytes) * len(p.Markers)
 	default:
 		s.Kind = Modify
 	}
@@ -34,9 +35,13 @@ func StatementOf(parsed syntax.Parsed, p *table.Prepared) *Statement {
 	return s
 }
 
-// planBytes is the approximate memory of a compiled statement for each marker, and for
-// the rest of it.
-const planBytes = 1 << 10
+// Approximate memory of a compiled statement, of each marker of one, and of each marker of a
+// batch, whose statements may have one each.
+const (
+	planBytes   = 1 << 10
+	markerBytes = 256
+	writeBytes  = 800
+)
 
 // MarkersOf returns the markers of a statement as the protocol describes them.
 func MarkersOf(markers []table.Marker) frame.Columns {

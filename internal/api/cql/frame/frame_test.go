@@ -39,7 +39,7 @@ func TestMalformedBodies(t *testing.T) {
 		{"long string without length", V4, OpQuery, "\x00\x00", "Not enough bytes to read an UTF8 serialized string preceded by its 4 bytes length"},
 		{"negative long string", V4, OpQuery, "\xff\xff\xff\xff", "Not enough bytes to read an UTF8 serialized string preceded by its 4 bytes length"},
 		{"huge long string", V4, OpQuery, "\x7f\xff\xff\xffq", "Not enough bytes to read an UTF8 serialized string preceded by its 4 bytes length"},
-		{"not UTF-8", V4, OpQuery, "\x00\x00\x00\x01\xff\x00\x01\x00", "Cannot decode string as UTF8"},
+		{"not UTF-8", V4, OpQuery, "\x00\x00\x00\x01\xff\x00\x01\x00", "Cannot decode string as UTF8: 'ff'"},
 		{"consistency", V4, OpQuery, query + "\x00\x0b\x00", "Unknown code 11 for a consistency level"},
 		{"value length", V4, OpQuery, query + "\x00\x01\x01\x00\x01\xff\xff\xff\xfd", "Invalid ByteBuf length -3"},
 		{"value", V4, OpQuery, query + "\x00\x01\x01\x00\x01\x00\x00\x00\x04abc", "Not enough bytes to read a byte array preceded by its 4 bytes length"},

@@ -83,9 +83,24 @@ func (d *decoder) prefixed(what string) []byte {
 	return d.take(d.short(), what)
 }
 
+// MalformedText begins the message of a frame that is well formed but for a string which is
+// not UTF-8.
+const MalformedText = "Cannot decode string as UTF8"
+
+// malformedShown is how many bytes of such a string an error has.
+const malformedShown = 64
+
 func (d *decoder) text(b []byte) string {
 	if !utf8.Valid(b) {
-		d.fail("Cannot decode string as UTF8")
+		rest := b
+		for len(rest) > 0 {
+			r, size := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			rest = rest[size:]
+		}
+		d.fail("%s: '%x'", MalformedText, rest[:min(len(rest), malformedShown)])
 		return ""
 	}
 	return string(b)

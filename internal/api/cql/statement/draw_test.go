@@ -352,7 +352,7 @@ func (b *build) wildTerm(t *row.Type) string {
 			return "blobAs" + strings.ToUpper(name[:1]) + name[1:] + "(" + name + "AsBlob(" + t.Literal(b.value(t)) + "))"
 		}
 	case 8:
-		if t.Kind != row.KindTimeUUID && t.Kind != row.KindUUID && t.Kind != row.KindTimestamp && t.Kind != row.KindBlob && b.one(2) {
+		if t.Kind != row.KindTimeUUID && t.Kind != row.KindUUID && t.Kind != row.KindTimestamp && t.Kind != row.KindBlob && t.Kind != row.KindBigInt && t.Kind != row.KindVarInt && b.one(2) {
 			return pick(b.drawing, "now()", "uuid()", "toTimestamp(now())") // They differ from node to node.
 		}
 		return pick(b.drawing, "nosuch(1)", "toDate('2020-01-01')", "minTimeuuid('2020-01-01')", "token(1)")

@@ -23,6 +23,10 @@ func TestLimitsOfStatements(t *testing.T) {
 	}
 	must("CREATE KEYSPACE limits WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	must("CREATE TABLE limits.t (k int PRIMARY KEY, v int, s text, b blob, l list<frozen<list<int>>>, \"Quoted \"\"name\"\"\" int, \"select\" int)")
+	must("CREATE TABLE limits.ix (k int PRIMARY KEY, w text)")
+	must("CREATE INDEX ON limits.ix (w)")
+	must("CREATE TABLE limits.tk (k text PRIMARY KEY)")
+	must("CREATE TABLE limits.tc (k int, c text, PRIMARY KEY (k, c))")
 	markers := func(count int) request {
 		r := request{text: "SELECT k FROM limits.t WHERE k IN (" + strings.TrimSuffix(strings.Repeat("?,", count), ",") + ")"}
 		for i := range count {
@@ -46,6 +50,8 @@ func TestLimitsOfStatements(t *testing.T) {
 	}{
 		{"65,535 markers", markers(65_535), "# k int"},
 		{"a statement of 1 MB", request{text: "SELECT k /* " + strings.Repeat("x", 1<<20) + " */ FROM limits.t WHERE k = 1"}, "# k int"},
+		{"a prepared statement of 1 MB", request{text: "SELECT k /* " + strings.Repeat("x", 1<<20) + " */ FROM limits.t WHERE k = 1", prepare: true}, "prepared "},
+		{"a batch of 1 MB", request{text: "BEGIN BATCH " + strings.Repeat("INSERT INTO limits.t (k, v) VALUES (78, 1); ", 24_000) + "APPLY BATCH"}, "ok"},
 		{"a literal of 1 MB", request{text: "INSERT INTO limits.t (k, s) VALUES (78, '" + strings.Repeat("x", 1<<20) + "')"}, "ok"},
 		{"a row below 2 MB", text(2_000_000), "ok"},
 		{"a row above 2 MB", text(2 << 20), "error 1500: The row is"},
@@ -53,6 +59,24 @@ func TestLimitsOfStatements(t *testing.T) {
 		{"an int of three bytes", bound("v", []byte{1, 2, 3}), "error 2200: Expected 4 or 0 byte int (3)"},
 		{"a list that ends early", bound("l", []byte{0, 0, 0, 1, 0, 0}), "error 2200: Not enough bytes to read a list"},
 		{"a list with a wrong element", bound("l", []byte{0, 0, 0, 1, 0, 0, 0, 1, 7}), "error 2200: Not enough bytes to read a list"},
+		{"an int of no bytes", bound("v", []byte{}), "ok"},
+		{"a text for an int", bound("v", []byte("five")), "ok"},
+		{"a list with a length below zero", bound("l", []byte{0xFF, 0xFF, 0xFF, 0xFF}), "error 2200: The data cannot be deserialized as a list"},
+		{"a list with bytes after its end", bound("l", []byte{0, 0, 0, 0, 9}), "error 2200: Unexpected extraneous bytes after list value"},
+		{"a null element", bound("l", []byte{0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF}), "error 2200: null is not supported inside collections"},
+		{"an element of a null list", request{text: "UPDATE limits.t SET l[0] = ? WHERE k = 77", values: []frame.Value{{Unset: true}}}, "error 2200: Attempted to set an element on a list which is null"},
+		{"an indexed value of 65,534 bytes", request{text: "INSERT INTO limits.ix (k, w) VALUES (1, '" + strings.Repeat("x", 65_534) + "')"}, "ok"},
+		{"a search for 65,534 bytes", request{text: "SELECT k FROM limits.ix WHERE w = '" + strings.Repeat("x", 65_534) + "'"}, "# k int\n1\n"},
+		{"an indexed value of 65,535 bytes", request{text: "INSERT INTO limits.ix (k, w) VALUES (2, '" + strings.Repeat("x", 65_535) + "')"}, "error 2200: Cannot index value of size 65535 for index ix_w_idx on limits.ix(w) (maximum allowed size=65535)"},
+		{"a search for 65,535 bytes", request{text: "SELECT k FROM limits.ix WHERE w = '" + strings.Repeat("x", 65_535) + "'"}, "# k int\n"},
+		{"a search for 65,536 bytes", request{text: "SELECT k FROM limits.ix WHERE w = '" + strings.Repeat("x", 65_536) + "'"}, "error 2200: Index expression values may not be larger than 64K"},
+		{"a key of 65,535 bytes", request{text: "INSERT INTO limits.tk (k) VALUES ('" + strings.Repeat("k", 65_535) + "')"}, "ok"},
+		{"a key of 65,536 bytes", request{text: "INSERT INTO limits.tk (k) VALUES ('" + strings.Repeat("k", 65_536) + "')"}, "error 2200: Key length of 65536 is longer than maximum of 65535"},
+		{"a search for a key of 65,536 bytes", request{text: "SELECT k FROM limits.tk WHERE k = '" + strings.Repeat("k", 65_536) + "'"}, "error 2200: Key length of 65536 is longer than maximum of 65535"},
+		{"a clustering key of 65,535 bytes", request{text: "INSERT INTO limits.tc (k, c) VALUES (1, '" + strings.Repeat("c", 65_535) + "')"}, "ok"},
+		{"a clustering key of 65,536 bytes", request{text: "INSERT INTO limits.tc (k, c) VALUES (1, '" + strings.Repeat("c", 65_536) + "')"}, "error 2200: Key length of 65536 is longer than maximum of 65535"},
+		{"a value of 499 levels", request{text: "SELECT k FROM limits.t WHERE k = " + strings.Repeat("(int) ", 498) + "1"}, "# k int"},
+		{"a value of 501 levels", request{text: "SELECT k FROM limits.t WHERE k = " + strings.Repeat("(int) ", 501) + "1"}, "error 2000: Statement is nested more than 500 levels deep"},
 		{"a name in quotes", request{text: `INSERT INTO limits.t (k, "Quoted ""name""") VALUES (1, 2)`}, "ok"},
 		{"a name in quotes that does not exist", request{text: `INSERT INTO limits.t (k, "quoted ""name""") VALUES (1, 2)`}, `error 2200: Undefined column name "quoted ""name""" in table limits.t`},
 		{"a reserved word in quotes", request{text: `SELECT "select" FROM limits.t WHERE k = 5`}, "# select int"},
@@ -84,16 +108,57 @@ func TestLimitsOfStatements(t *testing.T) {
 		}
 		// The connection answers, and what was refused has written nothing.
 		n.run(request{text: "DELETE FROM limits.t WHERE k = 78"})
-		if rows := n.run(request{text: "SELECT v FROM limits.t WHERE k = 77"}); test.name != "a row below 2 MB" && rows != "# v int\n" {
+		if rows := n.run(request{text: "SELECT v FROM limits.t WHERE k = 77"}); test.want != "ok" && rows != "# v int\n" {
 			t.Errorf("%s: half done: %s", test.name, rows)
 		}
 		n.run(request{text: "DELETE FROM limits.t WHERE k = 77"})
 	}
-	// The protocol counts values with two bytes: 65,536 markers can be prepared, and not bound.
-	many := markers(65_536)
-	answer := n.ask(&frame.Prepare{Text: many.text})
-	if e, ok := answer.Message.(*frame.Error); !ok || e.Code != frame.CodeInvalid && e.Code != frame.CodeSyntax {
-		t.Errorf("65,536 markers: %.200v", answer.Message)
+	// The protocol counts values with two bytes.
+	tooMany := markers(65_536)
+	if answer, want := n.run(request{text: tooMany.text, prepare: true}), "prepare error 2200: Too many markers(?). 65536 markers exceed the allowed maximum of 65535\n"; answer != want {
+		t.Errorf("65,536 markers: %.200s, want %s", answer, want)
+	}
+	if answer := n.run(request{text: tooMany.text}); answer != "error 2200: Invalid amount of bind variables\n" {
+		t.Errorf("65,536 markers without values: %.200s", answer)
 	}
 	must("SELECT k FROM limits.t WHERE k = 1")
+}
+
+// TestMalformedText sends strings that are not UTF-8 in requests that are otherwise well
+// formed. As in Apache Cassandra, each is a protocol error, and the connection continues.
+func TestMalformedText(t *testing.T) {
+	t.Parallel()
+	nodes := []*node{serveNode(t, newWorld(t))}
+	if apache := cassandraNode(t); apache != nil {
+		nodes = append(nodes, apache)
+	}
+	one := frame.Parameters{Consistency: frame.One}
+	keyspace := one
+	keyspace.Flags, keyspace.Keyspace = frame.QueryKeyspace, "\xFF"
+	for _, n := range nodes {
+		for _, test := range []struct {
+			m    frame.Message
+			want string // the bytes from the malformed one on
+		}{
+			{&frame.Query{Text: "SELECT '\xC3\x28' FROM system.local", Parameters: one}, "c328272046524f4d2073797374656d2e6c6f63616c"},
+			{&frame.Query{Text: "SELECT key FROM system.local WHERE key = '\xED\xA0\x80'", Parameters: one}, "eda08027"},
+			{&frame.Query{Text: "SELECT '\xF0\x9F\x98", Parameters: one}, "f09f98"},
+			{&frame.Prepare{Text: "SELECT \"\xC3\x28\""}, "c32822"},
+			{&frame.Batch{Statements: []frame.BatchStatement{{Text: "INSERT \xFF"}}, Parameters: one}, "ff"},
+			{&frame.Query{Text: "SELECT key FROM local", Parameters: keyspace}, "ff"},
+		} {
+			answer := n.ask(test.m)
+			text := answerText(&answer, nil)
+			if want := "error 000a: Cannot decode string as UTF8: '" + test.want + "'"; !strings.HasPrefix(text, want) {
+				t.Errorf("%+v: %s, want %s", test.m, text, want)
+			}
+			if rows := n.run(request{text: "SELECT key FROM system.local"}); rows != "# key varchar\n'local'\n" {
+				t.Errorf("after %+v: %s", test.m, rows)
+			}
+		}
+		// The same bytes are text where they are well formed.
+		if rows := n.run(request{text: "SELECT key AS \"\u00C3\U0001F600\" FROM system.local WHERE key = '\u00C3('"}); rows != "# \u00C3\U0001F600 varchar\n" {
+			t.Errorf("well-formed text: %s", rows)
+		}
+	}
 }
