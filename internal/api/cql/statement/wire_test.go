@@ -81,14 +81,7 @@ func serveNode(t testing.TB, w *world) *node { return serveNodeWith(t, w, func(*
 // serveNodeWith is serveNode with other limits.
 func serveNodeWith(t testing.TB, w *world, change func(*door.Config)) *node {
 	t.Helper()
-	address, key := serveDoor(t, w)
-	return dialNode(t, address, key)
-}
-
-// serveDoor starts Decan's door on the world. It returns its address and its key.
-func serveDoor(t testing.TB, w *world) (address, key string) {
-	t.Helper()
-	key = auth.NewKey()
+	key := auth.NewKey()
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: key}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +103,7 @@ func serveDoor(t testing.TB, w *world) (address, key string) {
 		}
 		<-done
 	})
-	return listener.Addr().String(), key
+	return dialNode(t, listener.Addr().String(), key)
 }
 
 // cassandraNode connects to the Apache Cassandra that DECAN_CASSANDRA names; nil without.
