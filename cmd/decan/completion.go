@@ -225,6 +225,8 @@ func (l *commandLine) note(name, content string) {
 		l.server.Endpoint = content
 	case "account-key":
 		l.server.Key = content
+	case "token":
+		l.server.Token = content
 	case "ca":
 		l.server.CA = content
 	case "connection-string":

@@ -25,6 +25,9 @@ func connect(parsed *kong.Context) error {
 			flags[flag.Name] = flag
 		}
 	}
+	if err := chooseCaller(flags, given); err != nil {
+		return err
+	}
 	connection := flags["connection-string"]
 	if connection == nil || connection.Target.String() == "" {
 		return nil
@@ -54,6 +57,24 @@ func connect(parsed *kong.Context) error {
 	for _, part := range []struct{ name, content string }{{"endpoint", endpoint}, {"account-key", key}, {"admin", remote.AdminOf(endpoint)}} {
 		if err := set(part.name, part.content); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// chooseCaller drops a token of the environment if the command line names a key. Without a key
+// on the command line a token takes precedence.
+func chooseCaller(flags map[string]*kong.Flag, given map[string]bool) error {
+	token := flags["token"]
+	if token == nil || token.Target.String() == "" {
+		return nil
+	}
+	for _, name := range []string{"account-key", "connection-string"} {
+		if given[name] && given["token"] {
+			return fmt.Errorf("--token and --%s both say who asks: give only one", name)
+		}
+		if given[name] {
+			token.Target.SetString("")
 		}
 	}
 	return nil

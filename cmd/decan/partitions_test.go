@@ -29,7 +29,7 @@ func TestPartitionsTable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, partitionsAnswer(12345)) }))
 	defer server.Close()
-	c := partitionsListCommand{Database: "shop", Container: "orders", Admin: remote.Admin{Endpoint: server.URL}}
+	c := partitionsListCommand{Database: "shop", Container: "orders", Admin: remote.Admin{Endpoint: server.URL, Key: "k"}}
 	var out bytes.Buffer
 	if err := c.watch(t.Context(), &out); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestPartitionsWatched(t *testing.T) {
 		documents++
 		fmt.Fprint(w, partitionsAnswer(documents-1))
 	}))
-	c := partitionsListCommand{Database: "shop", Container: "orders", Watch: time.Millisecond, Admin: remote.Admin{Endpoint: server.URL}}
+	c := partitionsListCommand{Database: "shop", Container: "orders", Watch: time.Millisecond, Admin: remote.Admin{Endpoint: server.URL, Key: "k"}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	screens := &consoletest.Until{Text: "\x1b[H\x1b[Jshop/orders  2 physical partitions, 3 documents", Told: func(string) { cancel() }}

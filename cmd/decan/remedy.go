@@ -28,6 +28,9 @@ func remedyFor(command *kong.Context, err error) string {
 			return fmt.Sprintf("Start a server with decan serve, or give the %s of another server with --%s %s.", what, name, flags[name].PlaceHolder)
 		}
 	}
+	if remedy := remedyForToken(flags, err); remedy != "" {
+		return remedy
+	}
 	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusUnauthorized && flags["account-key"] != nil {
 		text := "Give the key of the account with --account-key, DECAN_KEY or --connection-string"
 		if flag := flags["admin"]; flag != nil {
@@ -44,8 +47,23 @@ func remedyFor(command *kong.Context, err error) string {
 	return ""
 }
 
-// forbidden matches the messages about a key that may not do something.
-var forbidden = regexp.MustCompile(`Insufficient permissions|is not permitted`)
+// remedyForToken is remedyFor for a command that was given a token.
+func remedyForToken(flags map[string]*kong.Flag, err error) string {
+	answered := remote.Refused{}
+	if token := flags["token"]; token == nil || token.Target.String() == "" || !errors.As(err, &answered) {
+		return ""
+	}
+	switch {
+	case answered.Status == http.StatusUnauthorized:
+		return "Give another token with --token or DECAN_TOKEN, or the key of the account with --account-key."
+	case answered.Status == http.StatusForbidden && forbidden.MatchString(err.Error()):
+		return "This token may not do that: give one that may with --token or DECAN_TOKEN, or the key of the account with --account-key."
+	}
+	return ""
+}
+
+// forbidden matches the messages about a key or a token that may not do something.
+var forbidden = regexp.MustCompile(`Insufficient permissions|is not permitted|required RBAC permissions|cannot be authorized by a bearer token`)
 
 // dialled returns the name of the flag with the address that did not answer: of several,
 // the one with its port.

@@ -272,10 +272,14 @@ func (f targetFlags) open() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	admin := remote.Admin{Endpoint: f.Admin, Key: f.Key, Trust: f.Trust}
+	if f.Token != "" {
+		admin.Key = "" // Who asks with a token must not get the rights of the default key.
+	}
 	return &client{
 		endpoint:  f.Endpoint,
 		documents: documents,
-		admin:     remote.Admin{Endpoint: f.Admin, Key: f.Key, Trust: f.Trust},
+		admin:     admin,
 		cql:       tables{Cassandra: f.Cassandra, account: f.Account},
 	}, nil
 }

@@ -45,6 +45,9 @@ type cqlPlace struct {
 // DialCQL connects to the Cassandra API and authenticates with the account key. An empty
 // address is port 10350 of the machine of the endpoint. The caller closes the connection.
 func (a Account) DialCQL(ctx context.Context, address string) (*CQL, error) {
+	if a.Token != "" {
+		return nil, errors.New("the Cassandra API takes the account key, and no token: give --account-key")
+	}
 	at, err := a.cqlPlace(address)
 	if err != nil {
 		return nil, err

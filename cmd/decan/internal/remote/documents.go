@@ -22,6 +22,7 @@ type Account struct {
 	Endpoint   string `name:"endpoint" default:"http://127.0.0.1:8081" env:"DECAN_ENDPOINT" placeholder:"URL" help:"The server, or an account of Azure (${default})."`
 	Key        string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY,DECAN_KEY" placeholder:"KEY" help:"The account key, in base64 (default: the well-known key)."`
 	Connection string `name:"connection-string" env:"DECAN_CONNECTION_STRING" placeholder:"TEXT" help:"Endpoint and key in one text: AccountEndpoint=URL;AccountKey=KEY."`
+	Token      string `name:"token" env:"DECAN_TOKEN" placeholder:"TEXT" help:"A token instead of the key: a bearer token (decan token sign) or a resource token (decan permission token)."`
 
 	Trust
 }
@@ -31,21 +32,40 @@ type Account struct {
 type Documents struct {
 	endpoint string // with a slash at its end
 	key      auth.Key
+	token    string // the authorization header; "" to sign with the key
 	http     *http.Client
 }
 
 // Documents returns a client that keeps up to that number of connections open. The
 // caller closes it.
 func (a Account) Documents(connections int) (*Documents, error) {
-	parsed, err := auth.ParseKey(a.Key)
-	if err != nil {
-		return nil, fmt.Errorf("--account-key: %w", err)
+	c := &Documents{endpoint: baseURL(a.Endpoint), token: tokenHeader(a.Token)}
+	var err error
+	if c.token == "" {
+		if c.key, err = auth.ParseKey(a.Key); err != nil {
+			return nil, fmt.Errorf("--account-key: %w", err)
+		}
 	}
-	client, err := a.Client(&http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true})
+	c.http, err = a.Client(&http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Documents{endpoint: baseURL(a.Endpoint), key: parsed, http: client}, nil
+	return c, nil
+}
+
+// tokenHeader returns the authorization header of a token: of a resource token as the
+// server prints it, percent-encoded or not, or of a bearer token.
+func tokenHeader(token string) string {
+	token = strings.TrimSpace(token)
+	switch {
+	case token == "":
+		return ""
+	case strings.HasPrefix(strings.ToLower(token), "type%3d"):
+		return token
+	case !strings.HasPrefix(token, "type="):
+		token = "type=aad&ver=1.0&sig=" + token
+	}
+	return url.QueryEscape(token)
 }
 
 // Close closes the idle connections.
@@ -125,7 +145,11 @@ func (c *Documents) Do(ctx context.Context, method string, segments []string, bo
 		owner = []string{strings.ToLower(segments[1])}
 	}
 	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
-	request.Header.Set("authorization", auth.Sign(c.key, method, kind, strings.Join(owner, "/"), date))
+	authorization := c.token
+	if authorization == "" {
+		authorization = auth.Sign(c.key, method, kind, strings.Join(owner, "/"), date)
+	}
+	request.Header.Set("authorization", authorization)
 	request.Header.Set("x-ms-date", date)
 	request.Header.Set("x-ms-version", "2020-07-15")
 	for i := 0; i+1 < len(headers); i += 2 {

@@ -8,6 +8,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,6 +32,9 @@ func (s Admin) Ask(ctx context.Context, method, path string, query url.Values, o
 // Send sends a request and decodes the answer into out; into a *json.RawMessage it
 // copies the answer.
 func (s Admin) Send(ctx context.Context, method, path string, content io.Reader, out any) error {
+	if s.Key == "" {
+		return errors.New("the admin port takes the account key, and no token: give --account-key")
+	}
 	request, err := http.NewRequestWithContext(ctx, method, baseURL(s.Endpoint)+path, content)
 	if err != nil {
 		return err

@@ -70,6 +70,13 @@ func (s *shell) command(ctx context.Context, line string) error {
 // decan runs a command of decan on this server.
 func (s *shell) decan(args ...string) error {
 	own := map[string]string{"--endpoint": s.Endpoint, "--account-key": s.Key, "--ca": s.CA}
+	if s.Token != "" {
+		delete(own, "--account-key")
+		own["--token"] = s.Token
+		if len(args) > 0 && slices.Contains([]string{"partitions", "limits", "queries", "copy", "resolver"}, args[0]) {
+			return fmt.Errorf("decan %s takes the account key, and no token: run it outside of this shell", args[0])
+		}
+	}
 	if len(args) > 0 && slices.Contains([]string{"partitions", "limits", "queries", "copy", "version", "key", "cert", "token", "serve", "demo", "check", "quarantine", "completion"}, args[0]) {
 		delete(own, "--endpoint")
 		if !slices.Contains([]string{"partitions", "limits", "queries", "copy"}, args[0]) {
