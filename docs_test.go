@@ -315,6 +315,30 @@ func TestDocumentationIndex(t *testing.T) {
 	}
 }
 
+// TestClientOrServer checks that the page that compares client-side with server-side
+// partitioning says what the statements on both ask a manual to say (S147, S148, S151, S152,
+// S165, S186, S187).
+func TestClientOrServer(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/client-or-server-partitioning.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for statement, phrase := range map[string]string{
+		"S147": "a container for each month, the current one with much throughput and the old ones with little",
+		"S148": "| transactions, procedures, triggers | within one key value | within one key value of one container",
+		"S151": "REST API version 2015-12-16 brought containers that the server divides",
+		"S152": "**control of how many partitions a query reads at once**",
+		"S165": "the server's own placement is a hash already",
+		"S186": "Both exist here",
+		"S187": "**one container with a good key is right for most uses**",
+	} {
+		if !strings.Contains(string(text), phrase) {
+			t.Errorf("%s: docs/client-or-server-partitioning.md does not say %q", statement, phrase)
+		}
+	}
+}
+
 // TestVersion checks that the newest entry of the changelog is the version of the
 // binary.
 func TestVersion(t *testing.T) {
