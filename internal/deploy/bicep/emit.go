@@ -586,7 +586,9 @@ func (e *emitter) module(s *symbol) *object {
 	if s.module != nil {
 		t, err := e.c.template(s.module)
 		if err != nil {
-			e.f.add(s.decl.path.at(), "BCP104", "The referenced module has errors.")
+			if s.module.err() != nil { // Otherwise this file alone has some.
+				e.f.add(s.decl.path.at(), "BCP104", "The referenced module has errors.")
+			}
 			return r
 		}
 		template = t
