@@ -410,7 +410,7 @@ func (e *entry) arguments(node *jsonc.Node) error {
 			if field.Node.Get("reference") != nil {
 				return failAt(field.Node, "The parameter '%s' refers to a key vault, which does not exist here.", field.Name)
 			}
-			value, err := e.template.evaluate(field.Node.Get("value"), e.env(expression.AllowReference))
+			value, err := e.argument(field.Node)
 			if err != nil {
 				return e.invalid(e.Name, err)
 			}
@@ -419,6 +419,25 @@ func (e *entry) arguments(node *jsonc.Node) error {
 		}
 	}
 	return e.nested.take(names, args)
+}
+
+// argument evaluates one of them: an object with the value, or with a loop that makes it, as
+// the compiler of Bicep writes it.
+func (e *entry) argument(node *jsonc.Node) (any, error) {
+	env := e.env(expression.AllowReference)
+	if !node.Get("copy").IsArray() {
+		return e.template.evaluate(node.Get("value"), env)
+	}
+	made, err := e.template.evaluate(node, env)
+	if err != nil {
+		return nil, err
+	}
+	o, is := made.(*jsonc.Object)
+	if !is {
+		return nil, failAt(node, "A parameter must be an object with a value.")
+	}
+	value, _ := o.Get("value")
+	return value, nil
 }
 
 // Find implements [expression.Resources]: by id, symbolic name, or name.

@@ -231,6 +231,35 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// TestLoopInArgument: a parameter of a nested template may be made by a loop, as the compiler of
+// Bicep writes a loop in the parameters of a module.
+func TestLoopInArgument(t *testing.T) {
+	t.Parallel()
+	const loop = `"copy":[{"name":"value","count":"[length(variables('l'))]","input":"[format('c{0}', variables('l')[copyIndex('value')])]"}]`
+	for _, c := range []struct{ argument, want string }{
+		{loop, "c7,c8"},
+		{strings.Replace(loop, "length(variables('l'))", "sub(1, 1)", 1), ""},
+		{strings.Replace(loop, "length(variables('l'))", "800", 1), "array index '2' is out of bounds"},
+		{strings.Replace(loop, "length(variables('l'))", "801", 1), "has an invalid copy count of: '801'"},
+		{strings.Replace(loop, `"name":"value",`, "", 1), "needs a name, a count and an input"},
+		{strings.Replace(loop, `"name":"value"`, `"name":"other"`, 1), "is not valid"},
+	} {
+		d, err := expandText(templateOf(`"variables":{"l":[7,8]},"resources":[{"type":"Microsoft.Resources/deployments","apiVersion":"2022-09-01","name":"inner",
+			"properties":{"mode":"Incremental","expressionEvaluationOptions":{"scope":"inner"},"parameters":{"names":{` + c.argument + `}},
+			"template":{` + testSchema + `,"parameters":{"names":{"type":"array"}},"resources":[],"outputs":{"o":{"type":"string","value":"[join(parameters('names'), ',')]"}}}}}],
+			"outputs":{"o":{"type":"string","value":"[reference('inner').outputs.o.value]"}}`))
+		if err != nil {
+			if c.want == "" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %s", c.argument, err, c.want)
+			}
+			continue
+		}
+		if got := d.Outputs[0].Value; got != c.want {
+			t.Errorf("%s: %v, want %s", c.argument, got, c.want)
+		}
+	}
+}
+
 // FuzzExpand expands any text: it ends, does not panic, and errors are of the two kinds.
 func FuzzExpand(f *testing.F) {
 	f.Add(good)
