@@ -68,6 +68,7 @@ type costConn struct {
 }
 
 func readCost(c *costConn, _ int64) error { return c.Do(c.read.With(rand.Int64N(cqlCostRows)), 500) }
+
 func insertCost(c *costConn, n int64) error {
 	return c.Do(c.insert.With(cqlCostRows+n), 0)
 }

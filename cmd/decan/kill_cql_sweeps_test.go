@@ -75,8 +75,10 @@ func (s *sweptTable) remove(client *cqltest.Client, k int) error {
 // of rows that have expired or were deleted is empty.
 func (s *sweptTable) follow(client *cqltest.Client, pages int) error {
 	for ; pages > 0; pages-- {
-		q := &frame.Query{Text: "SELECT k, c, v FROM crash.s WHERE COSMOS_CHANGEFEED_FROM_START() = true",
-			Parameters: frame.Parameters{Consistency: frame.LocalQuorum, Flags: frame.QueryPageSize, PageSize: 50}}
+		q := &frame.Query{
+			Text:       "SELECT k, c, v FROM crash.s WHERE COSMOS_CHANGEFEED_FROM_START() = true",
+			Parameters: frame.Parameters{Consistency: frame.LocalQuorum, Flags: frame.QueryPageSize, PageSize: 50},
+		}
 		if s.state != nil {
 			q.Parameters.Flags, q.Parameters.PagingState = q.Parameters.Flags|frame.QueryPagingState, s.state
 		}
@@ -156,7 +158,7 @@ func (s *sweptTable) verify(t *testing.T, client *cqltest.Client) {
 
 // TestKillCQLSweeps kills the real binary with SIGKILL while all that it does is to remove
 // rows that have expired and rows that deletions cover. No row that lives is lost, none that
-// was deleted comes back, every check is clean, and a reader of the change feed goes on with
+// was deleted comes back, every check is clean, and a reader of the change feed continues with
 // the paging state that it had before: it gets each live row, and none of them twice. The
 // number of rounds is a quarter of DECAN_CRASH_ROUNDS.
 func TestKillCQLSweeps(t *testing.T) {

@@ -243,7 +243,7 @@ func TestWire(t *testing.T) {
 		expect(4)
 		time.Sleep(time.Hour / spare)
 		expect(4)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(5)
 		if err := w.Await(-1); err != nil || w.Expecting() || !c.reads[5].IsZero() {
 			t.Errorf("%v, %v", c.reads, err)

@@ -47,7 +47,7 @@ func (c *Command) target() string {
 	return c.Container + "-rekeyed"
 }
 
-// hint says how the best candidate can be had, if there is something to do.
+// hint says how to get the best candidate, if there is something to do.
 func (c *Command) hint(out io.Writer, a *simulate.Advice, present []string) {
 	best := a.Candidates[0].Paths
 	switch {

@@ -141,7 +141,7 @@ type Job struct {
 
 // Start creates a job and shows its progress until it ends or stops, or has caught up if
 // it is online. The error is the server's reason if it has refused the job or the job has
-// failed. When ctx ends, Start returns nil and the job goes on.
+// failed. When ctx ends, Start returns nil and the job continues.
 func Start(ctx context.Context, server remote.Admin, c Job, out io.Writer) error {
 	s := jobServer{server}
 	if _, err := s.create(ctx, c); err != nil {

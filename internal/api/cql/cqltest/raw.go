@@ -13,7 +13,7 @@ import (
 )
 
 // Raw is a connection of version 4 for benchmarks, with one request at a time. It sends
-// prepared bytes and decodes no rows, so that it costs little beside a server.
+// prepared bytes and decodes no rows, so that it costs little next to a server.
 type Raw struct {
 	client *Client
 	buffer []byte // of the last answer

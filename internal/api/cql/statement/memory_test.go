@@ -73,7 +73,8 @@ func TestMemoryOfResults(t *testing.T) {
 			count := 0
 			for state, more := []byte(nil), true; more; {
 				answer := c.ask(&frame.Query{Text: all[0].text, Parameters: frame.Parameters{
-					Consistency: frame.LocalQuorum, Flags: frame.QueryPageSize | flagOf(state), PageSize: 100, PagingState: state}})
+					Consistency: frame.LocalQuorum, Flags: frame.QueryPageSize | flagOf(state), PageSize: 100, PagingState: state,
+				}})
 				page, ok := answer.Message.(*frame.Rows)
 				if !ok {
 					t.Errorf("a page: %v", answer.Message)
