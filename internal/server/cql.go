@@ -31,7 +31,8 @@ func (s *Server) openCQL(listeners []net.Listener, registry *prometheus.Registry
 	config.NextProtos = nil // The native protocol has no name.
 	processor := statement.New(statement.Config{Engine: s.engine, Node: s.cqlNode(listeners[0].Addr()), Secret: secret.Sum(nil), Strict: s.config.Cassandra.Strict, Retry: s.cqlRetry(), LargePartition: int64(s.config.Cassandra.PartitionWarning), Now: s.config.Now, Logger: s.log})
 	processor.Start()
-	s.onClose(func() error { processor.Close(); return nil })
+	s.selects.use(processor)
+	s.onClose(func() error { s.selects.use(nil); processor.Close(); return nil })
 	door := cql.New(cql.Config{
 		Processor:  processor,
 		Account:    s.config.Account.ID,

@@ -82,10 +82,11 @@ type Server struct {
 	// catalogFault returns why the catalog accepts no changes, or nil if it does.
 	catalogFault func() error
 
-	data   *door // the main port
-	admin  *door // nil without an admin port
-	cql    []net.Listener
-	direct net.Listener // nil without direct mode
+	data    *door // the main port
+	admin   *door // nil without an admin port
+	cql     []net.Listener
+	selects selector     // statements of the admin API
+	direct  net.Listener // nil without direct mode
 
 	closers []func() error // run by Close, in reverse order
 	once    sync.Once
@@ -417,6 +418,9 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Version:  s.config.Version,
 		Logger:   s.log,
 		Memory:   memory,
+	}
+	if len(bound.cql) > 0 {
+		operations.Select = s.selects.run
 	}
 	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, s.dataPort(config, operations))
 	if bound.compute != nil {

@@ -17,6 +17,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
@@ -51,6 +52,10 @@ type Config struct {
 	Now     func() time.Time // the clock of the engine; nil: time.Now
 	Logger  *slog.Logger     // nil: discard
 	Memory  Memory           // of the bodies of running requests; nil for no limit
+
+	// Select runs a statement of the Cassandra API that only reads; nil: such statements
+	// are refused.
+	Select func(context.Context, auth.Caller, Select) (Selected, error)
 }
 
 // Memory limits the bytes of the bodies of all running requests together, on this port
@@ -95,7 +100,7 @@ func New(cfg Config) http.Handler {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
-	return h.admitted(cfg.Admit, h.routes(cfg.Gatherer))
+	return h.admitted(cfg.Admit, h.routes(cfg))
 }
 
 // admitted answers the requests that admit refuses, and passes the others to next.
@@ -130,11 +135,11 @@ type handler struct {
 }
 
 // routes is the table of paths. The paths of health also answer HEAD.
-func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
+func (h *handler) routes(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /alive", h.showAlive)
 	mux.HandleFunc("GET /ready", h.showReady)
-	mux.Handle("GET /metrics", h.metrics(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})))
+	mux.Handle("GET /metrics", h.metrics(promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{})))
 
 	mux.HandleFunc("GET /{$}", h.keyed(h.showIndex))
 	mux.HandleFunc("GET /partitions", h.keyed(h.listPartitions))
@@ -148,6 +153,7 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	h.roleRoutes(mux)
 	h.limitsRoutes(mux)
 	h.queryRoutes(mux)
+	h.selectRoutes(mux, cfg.Select)
 	h.mergeRoutes(mux)
 	h.copyRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))

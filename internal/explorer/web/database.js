@@ -17,7 +17,7 @@ export function databaseScreen(database) {
   async function load() {
     try {
       const all = await allContainers(database);
-      show(listed, all.map((c) => el("li", {}, el("a", { class: "name", href: address(...containerPlace(database, c.id, isTable(c) ? "partitions" : "items")) }, c.id), el("span", { class: "hint" }, c.partitionKey.paths.join(" › ")))));
+      show(listed, all.map((c) => el("li", {}, el("a", { class: "name", href: address(...containerPlace(database, c.id, isTable(c) ? "rows" : "items")) }, c.id), el("span", { class: "hint" }, c.partitionKey.paths.join(" › ")))));
     } catch (error) {
       failed(listed, error, load);
     }

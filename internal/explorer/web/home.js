@@ -29,9 +29,9 @@ function card({ id, containers }) {
   return el("section", { class: "card" }, el("h2", {}, el("a", { href: address("db", id) }, id)),
     containers.length ? el("ul", { class: "cards" }, containers.map((c) => {
       const place = (part) => address(...containerPlace(id, c.id, part));
-      return el("li", {}, el("a", { class: "name", href: place(isTable(c) ? "partitions" : "items") }, c.id),
+      return el("li", {}, el("a", { class: "name", href: place(isTable(c) ? "rows" : "items") }, c.id),
         el("span", { class: "levels" }, (c.partitionKey?.paths ?? []).map((p, i) => [i > 0 && " › ", el("span", { class: `levelname level${i + 1}` }, p.replace(/^\//, ""))])),
-        el("span", { class: "links" }, parts(isTable(c)).filter(([part]) => ["query", "partitions", "settings"].includes(part)).map(([part, title]) => el("a", { href: place(part) }, title))));
+        el("span", { class: "links" }, parts(isTable(c)).filter(([part]) => ["query", "cql", "partitions", "settings"].includes(part)).map(([part, title]) => el("a", { href: place(part) }, title))));
     })) : el("p", { class: "hint" }, "No container yet."));
 }
 

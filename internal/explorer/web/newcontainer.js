@@ -9,6 +9,7 @@ import { allDatabases, changed } from "./model.js";
 import { containerPlace, go, place } from "./router.js";
 import { Editor } from "./editor.js";
 import { dialog, tell } from "./dialog.js";
+import { Policies } from "./policies.js";
 
 const levelsMax = 3;
 const hints = ["Required - first partition key, such as /TenantId", "Second partition key, such as /UserId", "Third partition key, such as /SessionId"];
@@ -103,6 +104,7 @@ function form(databases, chosen, close) {
   const policy = new Editor({ language: "json", label: "Indexing policy", value: defaultPolicy, change: update });
   policy.root.hidden = true;
   const retention = el("input", { type: "number", min: "1", placeholder: "off", on: { input: update } });
+  const policies = new Policies({ change: update });
   const count = el("input", { type: "number", min: "1", placeholder: "as the throughput needs", on: { input: update } });
 
   function definition() {
@@ -114,7 +116,7 @@ function form(databases, chosen, close) {
     if (indexing.value === "none") body.indexingPolicy = { indexingMode: "none", automatic: false };
     if (indexing.value === "own") body.indexingPolicy = parse(policy.value);
     if (retention.value) body.changeFeedPolicy = { retentionDuration: Number(retention.value) };
-    return body;
+    return policies.merge(body, parse(defaultPolicy));
   }
 
   function throughput() {
@@ -168,6 +170,7 @@ function form(databases, chosen, close) {
     el("details", {}, el("summary", {}, "Advanced"),
       field("Indexing", indexing), policy.root,
       el("div", { class: "field" }, el("label", {}, "Time to live ", ttl), ttlSeconds),
+      policies.root,
       field("Keep all versions and deletes for so many minutes", retention, "The change feed then has every change, and items have a history."),
       field("Physical partitions", count, "An exact number to begin with, which only this server knows.")),
     el("details", {}, el("summary", {}, "Request"), shown),

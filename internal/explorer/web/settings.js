@@ -10,6 +10,7 @@ import { changed, isTable } from "./model.js";
 import { address } from "./router.js";
 import { whyNoAdmin } from "./tree.js";
 import { bytes } from "./format.js";
+import { Policies } from "./policies.js";
 
 const why = "This needs a key that may write.";
 
@@ -21,7 +22,7 @@ export function settings(context) {
   async function load() {
     try {
       const definition = await read(path);
-      show(cards, throughputCard(path), facts(definition), !table && lifetime(definition), !table && indexing(definition), limits(), end());
+      show(cards, throughputCard(path), facts(definition), !table && lifetime(definition), !table && indexing(definition), !table && searching(definition), limits(), end());
     } catch (error) {
       failed(cards, error, load);
     }
@@ -83,6 +84,21 @@ export function settings(context) {
           wrong.textContent = error.message;
         }
       }), { kind: "primary", disabled: !caller.writes, why }), button("Discard", () => { policy.value = saved; })));
+  }
+
+  function searching(d) {
+    const policies = new Policies({ definition: d, disabled: !caller.writes }), wrong = el("p", { class: "error", role: "alert" });
+    return el("section", { class: "card" }, el("h2", {}, "Vectors and full text"), policies.root, wrong, el("div", { class: "actions start" }, button("Save", working(async () => {
+      wrong.textContent = "";
+      try {
+        const current = await read(path), { vectorEmbeddingPolicy, fullTextPolicy, indexingPolicy } = policies.merge(current);
+        await replace({ vectorEmbeddingPolicy, fullTextPolicy, indexingPolicy });
+        tell("Vector and full-text policies saved.");
+        await load();
+      } catch (error) {
+        wrong.textContent = error.message;
+      }
+    }), { kind: "primary", disabled: !caller.writes, why })));
   }
 
   const names = { logicalPartitionBytes: ["Logical partition", "bytes"], partitionBytes: ["Physical partition", "bytes"], partitionRUs: ["Physical partition", "RU/s"], containerRUs: ["Container", "RU/s"], splitDelay: ["Delay of a split", ""] };

@@ -42,6 +42,7 @@ export function throughputCard(path) {
       }
       await load();
     });
+    const buckets = path[3] ? bucketsOf(offer) : null;
     const ever = content.offerMinimumThroughputParameters?.maxThroughputEverProvisioned;
     show(body, el("div", { class: "line" }, mode, rus, el("span", { class: "hint" }, "RU/s"), button("Save", save, { kind: "primary", disabled: !caller.writes, why: "This needs a key that may write." })),
       el("dl", { class: "facts" }, [
@@ -51,7 +52,26 @@ export function throughputCard(path) {
         content.offerLastReplaceTimestamp && ["Last changed", moment(content.offerLastReplaceTimestamp)],
         ever && ["Highest ever", `${count(ever)} RU/s`],
         details?.offerReplacePending === "true" && ["Change", "in progress: partitions are being split"],
-      ].filter(Boolean).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+      ].filter(Boolean).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])), buckets);
+  }
+
+  /** Throughput buckets: the share that requests with the number of a bucket may use. */
+  function bucketsOf(offer) {
+    const inputs = [1, 2, 3, 4, 5].map((id) => el("input", { type: "number", min: "1", max: "100", placeholder: "off", disabled: !caller.writes, "aria-label": `Bucket ${id}, percent`, value: String(offer.content.throughputBuckets?.find((b) => b.id === id)?.maxThroughputPercentage ?? "") }));
+    const wrong = el("p", { class: "error", role: "alert" });
+    const save = working(async () => {
+      wrong.textContent = "";
+      const throughputBuckets = inputs.map((input, i) => ({ id: i + 1, maxThroughputPercentage: Number(input.value), given: input.value !== "" })).filter((b) => b.given).map(({ id, maxThroughputPercentage }) => ({ id, maxThroughputPercentage }));
+      try {
+        await request("PUT", ["offers", offer.id], { body: stringify({ ...offer, content: { ...offer.content, throughputBuckets } }), headers: { "if-match": offer._etag }, accept: [] });
+        tell("Throughput buckets saved.");
+        await load();
+      } catch (error) {
+        wrong.textContent = error.message;
+      }
+    });
+    return el("details", { open: Boolean(offer.content.throughputBuckets?.length) }, el("summary", {}, "Throughput buckets"), el("p", { class: "hint" }, "Requests that name a bucket use at most this share, in percent."),
+      el("div", { class: "buckets" }, inputs.map((input, i) => el("label", {}, el("span", {}, i + 1), input))), wrong, el("div", { class: "actions start" }, button("Save buckets", save, { disabled: !caller.writes, why: "This needs a key that may write." })));
   }
   load();
   return el("section", { class: "card" }, el("h2", {}, "Throughput"), body);

@@ -8,7 +8,7 @@ import { address, containerPlace, place } from "./router.js";
 
 /** The parts of a container in the tree and in its tabs: [name in the address, title]. */
 export const parts = (table) => [
-  ...(table ? [] : [["items", "Items"], ["query", "Query"]]),
+  ...(table ? [["rows", "Rows"], ["cql", "Query"], ["columns", "Columns"]] : [["items", "Items"], ["query", "Query"]]),
   ["partitions", "Partitions"],
   ...(table ? [] : [["feed", "Change feed"], ["procedures", "Stored procedures"], ["triggers", "Triggers"], ["functions", "User-defined functions"]]),
   ["settings", "Settings"],
@@ -16,7 +16,7 @@ export const parts = (table) => [
 
 /** The screens of the account: [name in the address, title]. */
 export const accountParts = () => caller.scope ? [] : [
-  ...(caller.admin ? [["metrics", "Metrics"], ["copyjobs", "Copy jobs"]] : []), ["account", "Account and keys"],
+  ...(caller.admin ? [["metrics", "Metrics"], ["copyjobs", "Copy jobs"], ["roles", "Roles"]] : []), ["account", "Account and keys"],
 ];
 
 export class Tree {
@@ -127,7 +127,7 @@ export class Tree {
   }
 
   /** Returns the address of the first screen of a container. */
-  first(id) { return this.list.querySelector(`[data-id="${CSS.escape(id)}"] .icon.is-table`) ? `${id}/partitions` : `${id}/items`; }
+  first(id) { return this.list.querySelector(`[data-id="${CSS.escape(id)}"] .icon.is-table`) ? `${id}/rows` : `${id}/items`; }
 
   toggle(id, open) {
     if (open) this.open.add(id);
