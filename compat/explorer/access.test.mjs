@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
+import { cql } from "./cql.mjs";
 import { browser, call, create, enter, fill, open, picture, visit } from "./page.mjs";
 
 after(() => browser.close());
@@ -19,6 +20,7 @@ async function check(page, what) {
 for (const colorScheme of ["light", "dark"]) {
   test(`no serious violation, ${colorScheme}`, async () => {
     if (colorScheme === "light") {
+      await cql("CREATE KEYSPACE axet WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE axet.t (k text, c int, v text, PRIMARY KEY (k, c))", "INSERT INTO axet.t (k, c, v) VALUES ('a', 1, 'x')");
       await create("axe", "events", 4, { changeFeedPolicy: { retentionDuration: 60 } });
       await fill("axe", "events", 120);
       await call("POST", "/dbs/axe/users", { id: "reader" });
@@ -32,6 +34,9 @@ for (const colorScheme of ["light", "dark"]) {
     await page.locator(".cards .name").first().waitFor();
     await check(page, "home");
     await page.getByRole("button", { name: "New Container" }).first().click();
+    await page.getByText("Advanced").click();
+    await page.getByRole("button", { name: "Add vector path" }).click();
+    await page.getByRole("button", { name: "Add text path" }).click();
     await check(page, "new container");
     await page.keyboard.press("Escape");
     const base = "#/db/axe/coll/events";
@@ -56,10 +61,9 @@ for (const colorScheme of ["light", "dark"]) {
     await visit(page, `${base}/partitions`, ".partitiontable tbody tr");
     await check(page, "partitions");
     if (colorScheme === "dark") await picture(page, "partitions-dark");
-    for (const [place, selector] of [[`${base}/feed`, ".feed"], [`${base}/procedures/new`, ".scripts .detail:not([hidden])"], [`${base}/settings`, ".settings textarea"], ["#/db/axe", ".cards .name"], ["#/db/axe/users", "td"], ["#/copyjobs", ".screen"], ["#/metrics", ".plots"], ["#/account", ".settings"]]) {
+    for (const [place, selector] of [[`${base}/feed`, ".feed"], [`${base}/procedures/new`, ".scripts .detail:not([hidden])"], [`${base}/settings`, ".settings textarea"], ["#/db/axe", ".cards .name"], ["#/db/axe/users", "td"], ["#/copyjobs", ".screen"], ["#/metrics", ".plots"], ["#/account", ".settings"], ["#/roles", ".card td"], ["#/db/axet/coll/t/rows", ".grid .body .row"], ["#/db/axet/coll/t/cql", ".query"], ["#/db/axet/coll/t/columns", ".columntable td"]]) {
       await visit(page, place, selector);
-      await page.getByRole("button", { name: "Leave" }).click({ timeout: 300 }).catch(() => {});
-      await page.waitForTimeout(300);
+      await page.evaluate(() => Promise.all(document.getAnimations().map((a) => a.finished)));
       await check(page, place);
     }
     await page.keyboard.press("Control+k");

@@ -102,11 +102,33 @@ export async function fill(database, container, count, more = () => ({})) {
   await Promise.all(Array.from({ length: 8 }, worker));
 }
 
+/** Writes 100 events into each of some logical partitions, in batches. */
+export async function fillBatches(database, container, batches) {
+  for (let b = 0; b < batches; b++) {
+    const key = [tenants[b % tenants.length], people[b % 5], String(b).padStart(4, "0")];
+    const operations = Array.from({ length: 100 }, (_, i) => ({ operationType: "Upsert", resourceBody: { ...event(b * 100 + i), TenantId: key[0], UserId: key[1], SessionId: key[2], address: undefined } }));
+    const answer = await call("POST", `/dbs/${database}/colls/${container}/docs`, operations, { "x-ms-documentdb-partitionkey": JSON.stringify(key), "x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True" });
+    if (answer.status === 429) b--; // over the throughput: once more
+    else assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  }
+}
+
 /** Writes a picture of the page, if pictures are asked for. */
 export async function picture(page, name) {
   const directory = process.env.EXPLORER_PICTURES;
   if (!directory) return;
   mkdirSync(directory, { recursive: true });
-  await page.locator(".note").first().waitFor({ state: "detached", timeout: 8000 }).catch(() => {});
+  await page.locator("#messages .note").first().waitFor({ state: "detached", timeout: 8000 }).catch(() => {});
   await page.screenshot({ path: `${directory}/${name}.png` });
+}
+
+/** Waits until an assertion holds. */
+export async function eventually(check, millis = 20_000) {
+  for (const end = Date.now() + millis; ; await new Promise((resume) => setTimeout(resume, 100))) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > end) throw error;
+    }
+  }
 }

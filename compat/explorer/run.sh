@@ -35,6 +35,7 @@ for _ in $(seq 300); do
 done
 address() { sed -n "s#^  $1 *\(http://[^ ]*\)/.*#\1#p" "$work/banner"; }
 
-export CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN
+export CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN DECAN_CQL
 DECAN_ENDPOINT=$(address endpoint) DECAN_ADMIN=$(address admin)
+DECAN_CQL=$(sed -n "s#^  cql *\([0-9.]*:[0-9]*\).*#\1#p" "$work/banner")
 node --test --test-concurrency=1 --test-timeout=300000 "$@" ./*.test.mjs

@@ -16,10 +16,13 @@ export async function select(query, { size = 100, continuation = "", signal } = 
   const began = performance.now();
   const answer = await admin("POST", ["cql"], { body: { query: query.replace(/^\s*select\s+(?!json\s)/i, "SELECT JSON "), pageSize: size, continuation }, signal });
   return {
-    rows: answer.rows, continuation: answer.continuation ?? "", charge: answer.requestCharge, warnings: answer.warnings ?? [],
+    rows: answer.rows.map(unquoted), continuation: answer.continuation ?? "", charge: answer.requestCharge, warnings: answer.warnings ?? [],
     partitions: answer.partitions.split(",").filter(Boolean), millis: performance.now() - began,
   };
 }
+
+/** SELECT JSON quotes names that are not in lower case: returns the row with the names themselves. */
+const unquoted = (row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [/^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name, value]));
 
 const inQuotes = new Set(["ascii", "text", "varchar", "inet", "date", "time", "timestamp"]);
 

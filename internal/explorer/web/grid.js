@@ -104,6 +104,11 @@ export class Grid {
     }
     if (total && document.getElementById(`${this.id}-${this.active}`)) this.root.setAttribute("aria-activedescendant", `${this.id}-${this.active}`);
     else this.root.removeAttribute("aria-activedescendant");
+    // For screen readers, a grid without columns is none.
+    const columns = this.columns.length > 0;
+    this.head.parentElement.hidden = this.body.hidden = !columns;
+    this.root.setAttribute("role", columns ? "grid" : "group");
+    if (!columns) for (const name of ["aria-rowcount", "aria-colcount"]) this.root.removeAttribute(name);
   }
 
   element(i) {

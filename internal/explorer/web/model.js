@@ -51,5 +51,9 @@ export function changed(database) {
   model.dispatchEvent(new Event("changed"));
 }
 
-/** Reports whether a container is a table of the Cassandra API, whose rows only CQL reads. */
-export const isTable = (c) => c.partitionKey?.kind === "Token";
+/**
+ * Reports whether a container is a table of the Cassandra API, whose rows only CQL reads.
+ * SDKs know no kind of key for tables, so the server names one of theirs; but a table has
+ * no policy for conflicts, which every container of items has, and no indexing policy.
+ */
+export const isTable = (c) => !c.conflictResolutionPolicy && c.indexingPolicy?.indexingMode === "none";

@@ -9,7 +9,7 @@ import { Grid, text } from "./grid.js";
 import { csv } from "./export.js";
 import { format, stringify } from "./json.js";
 import { fail, failed, tell, working } from "./dialog.js";
-import { bytes, count, millis, plural, units } from "./format.js";
+import { bytes, count, millis, moment, plural, units } from "./format.js";
 import { none, whyNoAdmin } from "./tree.js";
 
 const nothing = () => ({ root: el("div", { class: "empty" }, el("p", {}, `Rows and columns are not shown. ${whyNoAdmin()}`)) });
@@ -22,10 +22,10 @@ export async function rows(context) {
   let asked = null, all = [], spent = 0, running = null;
 
   // A field for each column of the key, from the left.
-  const fields = key.map((column) => {
+  const fields = key.map((column, i) => {
     const id = unique("column"), input = el("input", { id, autocomplete: "off", spellcheck: "false", placeholder: column.type });
     const relation = column.kind === "clustering" ? select([["=", "="], [">=", "≥"], ["<=", "≤"], [">", ">"], ["<", "<"]], "=", null, { class: "kind", "aria-label": `Relation of ${column.name}` }) : null;
-    const root = el("div", { class: "level" }, el("label", { for: id }, column.name), el("div", { class: "pair" }, relation, input), el("span", { class: "then", "aria-hidden": "true" }, "›"));
+    const root = el("div", { class: "level" }, el("label", { for: id }, column.name), el("div", { class: relation ? "pair" : "" }, input, relation), i < key.length - 1 && el("span", { class: "then", "aria-hidden": "true" }, "›"));
     return { column, input, relation, root };
   });
 
@@ -112,7 +112,7 @@ export async function rows(context) {
     const [times] = page.rows;
     if (!times || grid.opened !== row) return;
     show(cells, el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, ["column", "written", "expires in"].map((h) => el("th", {}, h)))),
-      el("tbody", {}, plain.map((c, i) => el("tr", {}, el("td", { class: "mono" }, c.name), el("td", {}, times[`w${i}`] === null ? "" : new Date(Number(String(times[`w${i}`])) / 1000).toISOString()), el("td", {}, times[`t${i}`] === null ? "" : `${count(Number(times[`t${i}`]))} s`)))))));
+      el("tbody", {}, plain.map((c, i) => el("tr", {}, el("td", { class: "mono" }, c.name), el("td", {}, times[`w${i}`] === null ? "" : moment(Number(String(times[`w${i}`])) / 1e6)), el("td", {}, times[`t${i}`] === null ? "" : `${count(Number(times[`t${i}`]))} s`)))))));
   }
 
   function close() {

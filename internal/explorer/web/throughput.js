@@ -2,7 +2,7 @@
 
 import { button, el, select, show } from "./dom.js";
 import { admin, caller, list, read, request } from "./api.js";
-import { stringify } from "./json.js";
+import { parse, stringify } from "./json.js";
 import { failed, tell, working } from "./dialog.js";
 import { count, moment } from "./format.js";
 import { whyNoAdmin } from "./tree.js";
@@ -63,7 +63,9 @@ export function throughputCard(path) {
       wrong.textContent = "";
       const throughputBuckets = inputs.map((input, i) => ({ id: i + 1, maxThroughputPercentage: Number(input.value), given: input.value !== "" })).filter((b) => b.given).map(({ id, maxThroughputPercentage }) => ({ id, maxThroughputPercentage }));
       try {
-        await request("PUT", ["offers", offer.id], { body: stringify({ ...offer, content: { ...offer.content, throughputBuckets } }), headers: { "if-match": offer._etag }, accept: [] });
+        // Buckets change once in ten minutes: waiting as for a busy partition would not help.
+        const answer = await request("PUT", ["offers", offer.id], { body: stringify({ ...offer, content: { ...offer.content, throughputBuckets } }), headers: { "if-match": offer._etag }, accept: [429] });
+        if (answer.status === 429) throw new Error(parse(answer.text).message.replace(/\r?\nActivityId: .*$/s, ""));
         tell("Throughput buckets saved.");
         await load();
       } catch (error) {

@@ -86,7 +86,7 @@ export class Tree {
     const users = caller.kind === "key" || caller.kind === "reader" ? [this.node({ names: ["db", database, "users"], label: "Users and permissions", kind: "users", level: 2 })] : [];
     const nodes = all.map((c) => {
       const names = ["db", database, "coll", c.id], open = this.open.has(address(...names)), table = isTable(c);
-      return this.node({ names, label: c.id, kind: table ? "table" : "container", note: c.partitionKey?.paths?.length > 1 ? `${c.partitionKey.paths.length} levels` : table ? "table" : "", level: 2, open,
+      return this.node({ names, label: c.id, kind: table ? "table" : "container", note: table ? "table" : c.partitionKey?.paths?.length > 1 ? `${c.partitionKey.paths.length} levels` : "", level: 2, open,
         below: open && (() => parts(table).map(([part, title]) => this.node({ names: containerPlace(database, c.id, part), label: title, kind: part, level: 3 }))) });
     });
     if (!nodes.length) nodes.push(none(2, "No container yet."));
