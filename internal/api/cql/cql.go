@@ -162,7 +162,6 @@ type Server struct {
 	inflight *budget
 	prepared *prepared
 	metrics  *metrics
-	workers  workers
 
 	mu sync.Mutex
 
@@ -188,13 +187,6 @@ func New(config Config) *Server {
 	})
 	s.metrics = newMetrics(s, config.Registerer)
 	return s
-}
-
-// Close ends the server as that of package transport does.
-func (s *Server) Close(ctx context.Context) error {
-	err := s.Server.Close(ctx)
-	s.workers.close()
-	return err
 }
 
 // registration says which events a connection gets.

@@ -59,7 +59,7 @@ func (c *connection) dispatch(r *request) bool {
 		return true
 	}
 	c.running.Add(1)
-	c.server.workers.start(r)
+	c.server.Start(r)
 	return true
 }
 
@@ -95,6 +95,12 @@ func isUse(text string) bool {
 		}
 		text = rest
 	}
+}
+
+// Do implements transport.Task.
+func (r *request) Do() {
+	defer r.connection.running.Done()
+	r.run()
 }
 
 // run runs the statement and answers the request. It returns the keyspace in use

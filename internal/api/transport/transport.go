@@ -70,6 +70,7 @@ type Server struct {
 	cancel context.CancelFunc
 
 	running sync.WaitGroup // accept loops and connections
+	workers workers
 
 	mu sync.Mutex
 
@@ -241,6 +242,7 @@ func (s *Server) Close(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	<-ended
+	s.workers.close()
 	s.cancel()
 	return err
 }

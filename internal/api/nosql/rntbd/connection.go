@@ -19,7 +19,7 @@ import (
 )
 
 // connection is a connection of a client. One goroutine reads requests; each request is
-// served in another one, which serves nothing else until then. A goroutine that has an answer sends it, unless
+// served in another one (transport.Task). A goroutine that has an answer sends it, unless
 // another one is sending: that one sends it too.
 type connection struct {
 	server *Server
@@ -232,7 +232,7 @@ func (c *connection) read() error {
 	}
 	c.server.metrics.requests.Inc()
 	c.running.Add(1)
-	c.server.begin(x)
+	c.server.Start(x)
 	return nil
 }
 
@@ -383,6 +383,12 @@ func (x *exchange) take(size int) bool {
 	}
 	x.debt.memory = size
 	return true
+}
+
+// Do implements transport.Task.
+func (x *exchange) Do() {
+	defer x.connection.running.Done()
+	x.serve()
 }
 
 // serve answers the request.

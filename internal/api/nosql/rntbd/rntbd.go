@@ -26,8 +26,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -135,14 +133,7 @@ type Server struct {
 	metrics *metrics
 	reports reports
 	began   time.Time
-
-	waiting chan *exchange // takes requests for goroutines that wait for one
-	idle    atomic.Int64   // how many wait
-	closed  sync.Once      // waiting is closed
 }
-
-// idleMax is how many goroutines wait for requests.
-const idleMax = 128
 
 // New returns a server without listeners.
 func New(config Config) *Server {
@@ -151,7 +142,6 @@ func New(config Config) *Server {
 		config:  config,
 		reports: reports{last: map[string]time.Time{}, left: map[string]int{}},
 		began:   time.Now(),
-		waiting: make(chan *exchange),
 	}
 	s.Server = transport.New(transport.Config{
 		Open:        func(ctx context.Context, conn net.Conn) transport.Connection { return newConnection(ctx, s, conn) },
@@ -167,38 +157,3 @@ func New(config Config) *Server {
 
 // now is a monotonic clock, in nanoseconds.
 func (s *Server) now() int64 { return int64(time.Since(s.began)) }
-
-// begin begins to serve a request. It does not wait.
-//
-// A goroutine that has served a request before takes it, if one waits: its stack has grown
-// already. In BenchmarkDirectMode, growing stacks was a quarter of the time of serving.
-func (s *Server) begin(x *exchange) {
-	select {
-	case s.waiting <- x:
-	default:
-		go s.work(x)
-	}
-}
-
-// work serves x, and further requests as long as not too many goroutines wait for them.
-func (s *Server) work(x *exchange) {
-	for more := true; more; {
-		c := x.connection
-		x.serve()
-		c.running.Done()
-		if s.idle.Add(1) > idleMax {
-			s.idle.Add(-1)
-			return
-		}
-		x, more = <-s.waiting
-		s.idle.Add(-1)
-	}
-}
-
-// Close stops accepting and reading, waits until the requests that were read are answered
-// or ctx has ended, and closes all connections.
-func (s *Server) Close(ctx context.Context) error {
-	err := s.Server.Close(ctx)
-	s.closed.Do(func() { close(s.waiting) }) // No connection reads any more.
-	return err
-}
