@@ -35,6 +35,8 @@ type analysis struct {
 	many        map[*sql.Select]bool   // queries whose inputs can have several rows per document
 	raw         map[*sql.Select]bool   // grouped queries with an error, whose result is that of their inputs
 	width       map[*sql.Select]int    // number of input sets of the result of a query, if it is not one
+	starred     map[*sql.Select]bool   // grouped queries with SELECT *
+	left        []string               // scopes inside the query so far: names of LET, lostNames, or "" for a subquery of several rows
 	faulty      map[*sql.CallExpr]bool // calls of aggregates with a wrong number of arguments
 	composed    bool                   // LET has an aggregate
 	lenient     int                    // errors that do not keep the references of groups from being checked
@@ -99,7 +101,7 @@ func (a *analysis) later(format string, args ...any) {
 // accepts the query but partitions refuse it, check records their error in the plan.
 func (p *Plan) check(text string) error {
 	q := p.query
-	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}, raw: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
+	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}, raw: map[*sql.Select]bool{}, starred: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
@@ -147,9 +149,9 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if s.set {
 		s.addSet(a.newSet())
 	}
-	in, place, before, iterations, loops, totalled := a.in, a.at, a.clause, a.iterations, a.loops, a.totalled
+	in, place, before, iterations, loops, totalled, left := a.in, a.at, a.clause, a.iterations, a.loops, a.totalled, len(a.left)
 	a.in, a.at, a.clause, a.totalled = frame{q, s}, at, clauseFrom, false
-	defer func() { a.in, a.at, a.clause, a.totalled = in, place, before, totalled }()
+	defer func() { a.in, a.at, a.clause, a.totalled, a.left = in, place, before, totalled, a.left[:left] }()
 	if q.Top != nil && q.Offset != nil {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
@@ -181,6 +183,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	switch {
 	case correct && set:
 		a.groupedQuery(q, s)
+		a.starred[q] = q.Star && len(q.GroupBy) > 0 && !q.Rank
 	case correct:
 		a.ungrouped(func() { a.groupedQuery(q, s) })
 	case set && grouped:
@@ -214,6 +217,29 @@ func (a *analysis) leak(inputs []sql.Input, s *scope) {
 			s.outer.define(name, s.names[name])
 		}
 	}
+}
+
+// lose makes the names that are known at a scalar subquery, or at one in FROM, unknown in
+// the rest of the query if the subquery has SELECT * with GROUP BY, as in the planner.
+func (a *analysis) lose(q *sql.Select, s *scope) {
+	if a.starred[q] {
+		s.names, s.starts = nil, true
+		a.left = append(a.left, lostNames)
+	}
+}
+
+const lostNames = "*" // no name
+
+// keeps reports whether a name is that of a LET that has ended and that the planner still
+// knows. At the end of a LET, it forgets the last scope that is not one of a query, which
+// is that of a subquery of several rows if there is one inside the LET.
+func (a *analysis) keeps(name string) bool {
+	for i := len(a.left) - 1; i >= 0 && a.left[i] != lostNames; i-- {
+		if a.left[i] == name {
+			return true
+		}
+	}
+	return false
 }
 
 // groups reports whether the rows of a query are groups, or would be without the errors
@@ -286,7 +312,9 @@ func (a *analysis) input(q *sql.Select, i int, at position) {
 		return
 	}
 	one.bare = one.bare && !s.set && a.depth > 0
-	if known, where := s.lookup(name); where != nil && known.set != one.set && !a.unresolved(in) && !a.raw[in.Subquery] {
+	known, where := s.lookup(name)
+	clash := where != nil && known.set != one.set && !(known.let && renames(in) && rootName(in.Collection) == name)
+	if (clash || where == nil && a.keeps(name)) && !a.unresolved(in) && !a.raw[in.Subquery] {
 		a.report(in.AliasAt, "SC2021", "The input set name or alias '%s' is specified more than once in the FROM clause.", truncate(name))
 	}
 	s.define(name, one)
@@ -305,6 +333,7 @@ func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
 	}
 	before := len(a.diagnostics)
 	inner := a.query(in.Subquery, s, at)
+	a.lose(in.Subquery, s)
 	s.set = s.set || in.In || a.several[in.Subquery]
 	s.refers = s.refers || inner.refers
 	one.bare = !inner.refers

@@ -16,7 +16,12 @@ func (a *analysis) expr(x sql.Expr, s *scope) bound {
 	switch x := x.(type) {
 	case *sql.Ident:
 		one, where := s.lookup(x.Name)
-		if _, number := numberNames[x.Name]; !number && where == nil {
+		_, number := numberNames[x.Name]
+		switch {
+		case number || where != nil:
+		case a.keeps(x.Name):
+			a.unknown = append(a.unknown, sql.Diagnosticf(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name)))
+		default:
 			a.report(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name))
 			return bound{null: true}
 		}
@@ -77,6 +82,12 @@ func (a *analysis) subquery(x *sql.Subquery, s *scope) bound {
 	inner := a.query(x.Query, s, expression)
 	a.depth--
 	a.loops = loops
+	switch {
+	case x.Kind == sql.SubqueryScalar && a.starred[x.Query]:
+		a.lose(x.Query, s)
+	case a.many[x.Query]:
+		a.left = append(a.left, "")
+	}
 	in := a.in.s
 	if a.many[x.Query] {
 		for range inner.own {
@@ -124,10 +135,12 @@ func (a *analysis) let(x *sql.LetExpr, s *scope) bound {
 		return bound{null: true}
 	}
 	v := a.expr(x.Value, s)
-	if s.has(x.Name) {
+	if s.has(x.Name) || a.keeps(x.Name) {
 		a.report(x.NameAt, "SC2023", "The variable name '%s' in the LET expression must be unique.", truncate(x.Name))
 	}
+	a.left = append(a.left, x.Name)
 	in := a.expr(x.In, s.with(x.Name))
+	a.left = a.left[:len(a.left)-1]
 	a.composed = a.composed || hasAggregate(x.Value) || hasAggregate(x.In)
 	return bound{refers: v.refers || in.refers}
 }

@@ -26,6 +26,7 @@ type scope struct {
 	null   bool           // of the analysis: the value of the query has an error
 	let    bool           // of the analysis: of a LET
 	bound  map[string]int // registers by the text of their expressions; see compiler.bind
+	starts bool           // of the analysis: the names of outer scopes are lost; see analysis.lose
 }
 
 // alias is the meaning of the name of an input or a LET.
@@ -49,6 +50,9 @@ func (s *scope) lookup(name string) (alias, *scope) {
 	for ; s != nil; s = s.outer {
 		if a, ok := s.names[name]; ok {
 			return a, s
+		}
+		if s.starts {
+			break
 		}
 	}
 	return alias{}, nil

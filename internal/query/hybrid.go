@@ -34,7 +34,7 @@ func (p *Plan) depth() int64 {
 	if p.bound < 0 {
 		return -1
 	}
-	return min(max(depthMin, depthFactor*p.bound), countMax)
+	return min(max(depthMin, depthFactor*max(p.bound, p.skip())), countMax) // LIMIT 0 counts its OFFSET, too
 }
 
 // describeHybrid returns the hybridSearchQueryInfo.
