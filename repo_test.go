@@ -507,3 +507,11 @@ func TestRequirements(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestTemplateTypes checks that internal/deploy/types.json is what its generator writes.
+func TestTemplateTypes(t *testing.T) {
+	out, err := exec.Command("go", "run", "-C", "tools", "./templatetypes", "-check").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
