@@ -75,3 +75,52 @@ func TestAdviseApply(t *testing.T) {
 	do(2, "give --json or --apply, not both", advise("--apply", "--json")...)
 	do(2, "not tables", advise("--apply", "--table")...)
 }
+
+// TestAdviseRecord records what clients do with a container while the command waits, and
+// takes it as the workload, without the values of the queries.
+func TestAdviseRecord(t *testing.T) {
+	s := decantest.Start(t, decan.Config{AdminListen: "127.0.0.1:0"})
+	t.Setenv("DECAN_ENDPOINT", s.Endpoint())
+	t.Setenv("DECAN_ADMIN", s.AdminEndpoint())
+	do := func(code int, want string, line ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if got := run(line, console.Streams{In: strings.NewReader(""), Out: &out, Err: &out}); got != code || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: exit code %d, want %d and %q in\n%s", line, got, code, want, &out)
+		}
+	}
+	directory := t.TempDir()
+	file, saved := filepath.Join(directory, "two.json"), filepath.Join(directory, "w.json")
+	if err := os.WriteFile(file, []byte(`[{"id":"1","TenantId":"secret","UserId":"u"},{"id":"2","TenantId":"other","UserId":"v"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do(0, "", "container", "create", "shop", "events", "-k", "/UserId", "--create-database")
+	do(0, "2 documents", "import", "shop", "events", file)
+	advise := []string{"advise", "--database", "shop", "--container", "events", "--record", "1s", "--save-workload", saved}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		do(0, "", advise...)
+	}()
+	for asking := true; asking; {
+		do(0, "", "query", "shop", "events", "SELECT * FROM c WHERE c.TenantId = 'secret'")
+		select {
+		case <-ended:
+			asking = false
+		default:
+		}
+	}
+	w, err := os.ReadFile(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(w); !strings.Contains(text, "c.TenantId = @value1") || !strings.Contains(text, `"path": "/TenantId"`) || strings.Contains(text, "secret") {
+		t.Errorf("the workload is %s", text)
+	}
+	do(0, "targeted", "advise", "--database", "shop", "--container", "events", "--workload", saved, "--key", "/TenantId,/UserId", "--all")
+	do(1, "which --record finds out", "advise", "--database", "shop", "--container", "events", "--workload", saved, "--record", "1ms")
+	do(1, "none", "advise", "--database", "shop", "--container", "none", "--record", "1ms")
+	do(2, "--record records a container", "advise", file, "--record", "1s")
+	do(2, "--save-workload belongs to --record", "advise", file, "--save-workload", saved)
+	do(2, "--record must be a time", "advise", "--database", "shop", "--container", "events", "--record", "24h")
+}

@@ -269,6 +269,13 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 			_, err := a.MergeAll(ctx, c, engine.Link{Database: "none", Container: "none"}, true)
 			return err
 		},
+		"StartRecording": func(_ context.Context, c auth.Caller) error {
+			return a.StartRecording(c, engine.Link{Database: "none", Container: "none"})
+		},
+		"StopRecording": func(_ context.Context, c auth.Caller) error {
+			_, err := a.StopRecording(c, engine.Link{Database: "none", Container: "none"})
+			return err
+		},
 		"RunningQueries": func(_ context.Context, c auth.Caller) error { _, err := a.RunningQueries(c); return err },
 		"CancelQuery":    func(_ context.Context, c auth.Caller) error { return a.CancelQuery(c, "none") },
 

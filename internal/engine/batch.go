@@ -89,7 +89,24 @@ func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest
 	b.out.Charge = b.meter.Charge()
 	b.out.Session = b.seen.token(req.SessionList)
 	e.hideSize(caller, req.Link, &b.out.Result)
+	b.record()
 	return b.out, fail(err)
+}
+
+// record counts the operations that are done, if the workload is recorded.
+func (b *batch) record() {
+	if b.engine.recorder.of(b.out.OwnerRID) == nil {
+		return
+	}
+	for i := range b.out.Results {
+		switch {
+		case b.out.Results[i].Err != nil:
+		case b.req.Operations[i].Action == auth.Read:
+			b.engine.recorder.read(b.out.OwnerRID, 1)
+		default:
+			b.engine.recorder.wrote(b.out.OwnerRID, 1)
+		}
+	}
 }
 
 // batch is the state of a running [Engine.Batch].

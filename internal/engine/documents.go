@@ -55,6 +55,9 @@ func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op,
 	err := e.tryWrite(ctx, caller, op, action, &req, &meter, &doc)
 	e.hideSize(caller, req.Link, &doc.Result)
 	doc.Charge = meter.Charge()
+	if err == nil {
+		e.recorder.wrote(doc.OwnerRID, 1)
+	}
 	return doc, fail(err)
 }
 
@@ -246,6 +249,9 @@ func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentReque
 	}
 	e.hideSize(caller, req.Link, &doc.Result)
 	doc.Charge = throughput.AtLevel(meter.Charge(), how.level)
+	if err == nil {
+		e.recorder.read(doc.OwnerRID, 1)
+	}
 	return doc, fail(err)
 }
 

@@ -133,6 +133,8 @@ type Engine struct {
 	memory  memory
 	running running
 
+	recorder recorder
+
 	scripts  *script.Runner // nil for none
 	programs programs
 

@@ -55,6 +55,9 @@ func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Act
 	}
 	if err == nil {
 		q.count()
+		if action == auth.Query && req.Continuation == "" && !req.Explain && !q.further {
+			e.recorder.asked(q.out.ParentRID, req)
+		}
 	}
 	return q.out, fail(err)
 }
@@ -70,6 +73,9 @@ type queryPage struct {
 
 	// slow is true if a partition took longer than quickTime for its page.
 	slow atomic.Bool
+
+	// further is true if the request is recorded with another one, see [further].
+	further bool
 
 	// cold is true if a partition to ask is closed.
 	cold bool
@@ -159,6 +165,7 @@ func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 		return err
 	}
 	q.routed, q.out.Former = true, s.former
+	q.further = q.engine.recorder.of(c.RID) != nil && further(c, q.req, plan)
 	if err := q.permit(c, plan, s); err != nil {
 		return err
 	}

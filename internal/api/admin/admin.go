@@ -154,6 +154,7 @@ func (h *handler) routes(cfg Config) http.Handler {
 	h.limitsRoutes(mux)
 	h.queryRoutes(mux)
 	h.selectRoutes(mux, cfg.Select)
+	h.workloadRoutes(mux)
 	h.mergeRoutes(mux)
 	h.copyRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))

@@ -2,7 +2,7 @@
 // of files or of a container.
 //
 // advisecmd.go has the command, sample.go the ways to get a sample, print.go the tables,
-// apply.go what makes a container with the best key.
+// record.go what records the workload, apply.go what makes a container with the best key.
 //
 // Page: docs/advisor.md
 package advisecmd
@@ -44,6 +44,7 @@ type Command struct {
 	PhysicalPartitionMax server.Size `name:"physical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate physical partitions of this size (default: 50GB, or 30GB with --table)."`
 	LogicalPartitionMax  server.Size `name:"logical-partition-max" env:"-" placeholder:"SIZE" help:"Simulate logical partitions of this size (default: 20GB)."`
 
+	recordFlags
 	applyFlags
 	remote.Account
 }
@@ -64,7 +65,10 @@ func (c *Command) Validate() error {
 	case len(c.Files) == 0 && c.Container == "":
 		return errors.New("there is no sample: name files, or --database and --container")
 	}
-	return c.validate(c)
+	if err := c.recordFlags.check(c); err != nil {
+		return err
+	}
+	return c.applyFlags.check(c)
 }
 
 // Run compares the candidates.
@@ -74,6 +78,11 @@ func (c *Command) Run(streams console.Streams) error {
 	workload, err := c.workload()
 	if err != nil {
 		return err
+	}
+	if c.Record > 0 {
+		if err := c.record(ctx, streams.Err, &workload); err != nil {
+			return err
+		}
 	}
 	var candidates [][]string
 	for _, key := range c.Key {

@@ -20,11 +20,11 @@ type applyFlags struct {
 	Apply  bool   `env:"-" help:"Make a container with the best key and copy the documents of --container into it (S106). The source stays as it is."`
 	Into   string `env:"-" placeholder:"NAME" help:"The container that --apply makes, in the same database (default: the source's name with -rekeyed)."`
 	Online bool   `env:"-" help:"With --apply, also copy later changes of the source, until decan copy complete."`
-	Admin  string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for --apply (${default})."`
+	Admin  string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for --record and --apply (${default})."`
 }
 
-// validate refuses what cannot be applied.
-func (f *applyFlags) validate(c *Command) error {
+// check refuses what cannot be applied.
+func (f *applyFlags) check(c *Command) error {
 	switch {
 	case !f.Apply && (f.Into != "" || f.Online):
 		return errors.New("--into and --online belong to --apply: give it too")
@@ -38,6 +38,10 @@ func (f *applyFlags) validate(c *Command) error {
 		return errors.New("give --json or --apply, not both")
 	}
 	return nil
+}
+
+func (c *Command) admin() remote.Admin {
+	return remote.Admin{Endpoint: c.Admin, Key: c.Account.Key, Trust: c.Trust}
 }
 
 func (c *Command) target() string {
@@ -100,7 +104,7 @@ func (c *Command) apply(ctx context.Context, out io.Writer, a *simulate.Advice, 
 	}
 	fmt.Fprintf(out, "The container %s is created with the key %s and %s.\n", target, key, said)
 	job := copycmd.Job{Name: jobName(c.target()), From: source, To: target, Online: c.Online}
-	if err := copycmd.Start(ctx, remote.Admin{Endpoint: c.Admin, Key: c.Account.Key, Trust: c.Trust}, job, out); err != nil {
+	if err := copycmd.Start(ctx, c.admin(), job, out); err != nil {
 		return fmt.Errorf("the copy job %s, after the container %s was created: %w", job.Name, target, err)
 	}
 	if c.Online {
