@@ -168,7 +168,7 @@ func (s *shaper) visit(x sql.Expr, path string) {
 		}
 		return
 	case *sql.CallExpr:
-		// A text beside a property is compared with it in one way or another; a number is
+		// A text next to a property is compared with it in one way or another; a number is
 		// a position or a length.
 		for _, arg := range x.Args {
 			if path = s.within(arg); path != "" {

@@ -87,7 +87,7 @@ func jsonPage(done *door.Result) (JSONPage, error) {
 	whole := len(columns) == 1 && columns[0].Name == columnJSON
 	for _, c := range columns {
 		if c.Type.ID != frame.TypeVarchar {
-			return out, status.BadRequest("The column %s is no text: write SELECT JSON.", c.Name)
+			return out, status.BadRequest("The column %s is not a text: write SELECT JSON.", c.Name)
 		}
 	}
 	out.State = done.Rows.PagingState
