@@ -215,7 +215,7 @@ split_processor() {
 }
 
 run_csharp() { # run_csharp PROJECT VERSION ARGUMENTS...: with dotnet, or with the program that CSRUN names
-	local project=$1 version=$2 package=cosmos names=()
+	local project=$1 version=$2 package=cosmos names=() shared=(compat/dotnet/Partitions.cs)
 	shift 2
 	if [ -z "${CSRUN-}" ]; then
 		dotnet build --nologo --verbosity quiet --artifacts-path "$work/dotnet/$version" -p:CosmosVersion="$version" "compat/dotnet/$project"
@@ -224,10 +224,11 @@ run_csharp() { # run_csharp PROJECT VERSION ARGUMENTS...: with dotnet, or with t
 	fi
 	case $project-$version in
 	v2-*) package=documentdb ;;
+	readme-*) shared=() ;;
 	v3-3.64.0) names=(--define HIERARCHICAL --define NEWEST) ;;
 	v3-3.37.0) names=(--define HIERARCHICAL) ;;
 	esac
-	SSL_CERT_FILE=$ca "$CSRUN" --set "$package-$version" "${names[@]}" compat/dotnet/Partitions.cs compat/dotnet/"$project"/*.cs -- "$@"
+	SSL_CERT_FILE=$ca "$CSRUN" --set "$package-$version" "${names[@]}" "${shared[@]}" compat/dotnet/"$project"/*.cs -- "$@"
 }
 
 run_dotnet() {
