@@ -8,10 +8,10 @@ cd "$(dirname "$0")"
 
 browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || true)}
 if [ -z "$browser" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	install() { timeout 240 apt-get -o Acquire::http::Timeout=20 "$@" >/dev/null 2>&1; }
-	packages="chromium fonts-dejavu-core"
 	# The list of packages may be old, or missing.
-	install install -y --no-install-recommends $packages || { install update && install install -y --no-install-recommends $packages; } || true
+	timeout 150 sh -c 'get() { apt-get -o Acquire::http::Timeout=20 "$@" >/dev/null 2>&1; }
+		get install -y --no-install-recommends chromium fonts-dejavu-core ||
+			{ get update && get install -y --no-install-recommends chromium fonts-dejavu-core; }' || true
 	browser=$(command -v chromium || true)
 fi
 [ -n "$browser" ] || { echo "no Chromium: install the package chromium, or set CHROMIUM"; exit 69; }
