@@ -8,9 +8,10 @@ import { Editor } from "./editor.js";
 import { Grid, text } from "./grid.js";
 import { csv } from "./export.js";
 import { format, stringify } from "./json.js";
-import { fail, failed, tell, working } from "./dialog.js";
+import { fail, failed, tell } from "./dialog.js";
 import { bytes, count, millis, moment, plural, units } from "./format.js";
-import { none, whyNoAdmin } from "./tree.js";
+import { whyNoAdmin } from "./tree.js";
+import { RowTree } from "./rowtree.js";
 
 const nothing = () => ({ root: el("div", { class: "empty" }, el("p", {}, `Rows and columns are not shown. ${whyNoAdmin()}`)) });
 
@@ -149,126 +150,6 @@ export async function rows(context) {
     if (!begun) apply().catch(fail);
     begun = true;
   } };
-}
-
-const partitionsMax = 5000; // partitions that the tree counts
-const shownMax = 500; // values of a level
-
-/** The values of the columns of a primary key with their rows, counted on demand. */
-class RowTree {
-  constructor(key, choose) {
-    Object.assign(this, { key, choose, spent: 0 });
-    this.list = el("ul", { role: "tree", "aria-label": "Key columns", on: { keydown: (event) => this.press(event) } });
-    this.note = el("p", { class: "hint" }, "Counts the rows of each partition key, and of each value of a clustering column. It reads the table, which is charged.");
-    this.start = button("Count", working(() => this.load()));
-    this.root = el("section", { class: "pane keytree", "aria-label": "Key columns" }, el("div", { class: "panehead" }, el("h2", {}, "Key columns"), this.start), this.note, this.list);
-  }
-
-  async load() {
-    this.spent = 0;
-    const names = this.key.keys.map((c) => quoted(c.name)), found = await this.count(names, "");
-    this.partitions = found.rows;
-    const nodes = this.level([], found.more);
-    show(this.list, nodes.length ? nodes : none(1, "The table is empty."));
-    this.items()[0].tabIndex = 0;
-    this.start.textContent = "Count again";
-  }
-
-  /** Counts the rows of each group of columns: {rows: [{values, n}], more}. */
-  async count(names, where) {
-    const found = [];
-    for (let continuation = ""; ;) {
-      const page = await run(`SELECT ${names.map((name, i) => `${name} AS k${i}`).join(", ")}, COUNT(*) AS n FROM ${this.key.table}${where} GROUP BY ${names.join(", ")}`, { size: 1000, continuation });
-      this.spent += page.charge;
-      found.push(...page.rows.map((r) => ({ values: names.map((_, i) => r[`k${i}`]), n: Number(r.n) })));
-      continuation = page.continuation;
-      if (!continuation || found.length >= partitionsMax) break;
-      this.note.textContent = `Counting: ${plural(found.length, "value")}…`;
-    }
-    this.note.textContent = `Counted for ${units(this.spent)}.`;
-    return { rows: found, more: found.length >= partitionsMax };
-  }
-
-  /** Returns the nodes of the values of a column of the partition key. */
-  level(prefix, more) {
-    const groups = new Map(), at = prefix.length;
-    for (const p of this.partitions) {
-      if (!prefix.every((v, i) => String(p.values[i]) === String(v))) continue;
-      const name = String(p.values[at]), group = groups.get(name) ?? { value: p.values[at], n: 0 };
-      group.n += p.n;
-      groups.set(name, group);
-    }
-    return this.nodes(prefix, [...groups.values()].sort((a, b) => b.n - a.n), more);
-  }
-
-  nodes(prefix, groups, more) {
-    const most = Math.max(1, ...groups.map((g) => g.n)), level = prefix.length + 1;
-    const list = groups.slice(0, shownMax).map((g) => this.node([...prefix, g.value], g.n, most));
-    if (groups.length > shownMax) list.push(none(level, `and ${count(groups.length - shownMax)} more`));
-    if (more) list.push(none(level, `Only the first ${count(partitionsMax)} partition keys were counted.`));
-    return list;
-  }
-
-  node(values, n, most) {
-    const level = values.length, { keys, clustering } = this.key, column = [...keys, ...clustering][level - 1], last = level === keys.length + clustering.length;
-    const share = el("span", { class: `share level${Math.min(3, level)}`, style: { "--share": n / most }, "aria-hidden": "true" });
-    const node = el("div", { class: "treerow", role: "treeitem", tabindex: "-1", "aria-level": level, "aria-expanded": last ? null : "false", title: `${column.name} ${values.at(-1)}`, on: { click: () => this.pick(node) } },
-      el("span", { class: "twist", "aria-hidden": "true" }, last ? "" : "▸"), el("span", { class: "label" }, String(values.at(-1))), el("span", { class: "counts" }, count(n), el("span", { class: "hidden" }, " rows")), share);
-    node.values = values;
-    return el("li", { role: "none" }, node);
-  }
-
-  pick(node) {
-    for (const other of this.items()) {
-      other.tabIndex = other === node ? 0 : -1;
-      other.setAttribute("aria-selected", String(other === node));
-    }
-    if (node.values.length >= this.key.keys.length) this.choose(node.values);
-    if (node.hasAttribute("aria-expanded")) this.toggle(node).catch(fail);
-  }
-
-  async toggle(node, open = node.getAttribute("aria-expanded") === "false") {
-    node.parentElement.querySelector(":scope > ul")?.remove();
-    node.setAttribute("aria-expanded", String(open));
-    node.querySelector(".twist").textContent = open ? "▾" : "▸";
-    if (!open) return;
-    const { keys, clustering } = this.key, below = el("ul", { role: "group", id: unique("group") }, none(node.values.length + 1, "Counting…"));
-    node.after(below);
-    node.setAttribute("aria-owns", below.id);
-    try {
-      if (node.values.length < keys.length) return show(below, this.level(node.values, false));
-      const all = [...keys, ...clustering], at = node.values.length;
-      const found = await this.count(all.slice(0, at + 1).map((c) => quoted(c.name)), ` WHERE ${node.values.map((v, i) => `${quoted(all[i].name)} = ${literal(v, all[i].type)}`).join(" AND ")}`);
-      show(below, this.nodes(node.values, found.rows.map((r) => ({ value: r.values[at], n: r.n })), found.more)); // In the order of the table.
-    } catch (error) {
-      below.remove();
-      node.setAttribute("aria-expanded", "false");
-      throw error;
-    }
-  }
-
-  items() { return [...this.list.querySelectorAll("[role=treeitem]")]; }
-
-  press(event) {
-    const items = this.items(), node = document.activeElement.closest("[role=treeitem]"), at = items.indexOf(node);
-    if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
-    const expanded = node.getAttribute("aria-expanded");
-    const focus = (other) => {
-      if (!other) return;
-      node.tabIndex = -1;
-      other.tabIndex = 0;
-      other.focus();
-    };
-    const acts = {
-      ArrowDown: () => focus(items[at + 1]), ArrowUp: () => focus(items[at - 1]), Home: () => focus(items[0]), End: () => focus(items.at(-1)),
-      ArrowRight: () => expanded === "false" ? this.toggle(node).catch(fail) : expanded && focus(items[at + 1]),
-      ArrowLeft: () => expanded === "true" ? this.toggle(node, false).catch(fail) : focus(node.closest("[role=group]")?.previousElementSibling),
-      Enter: () => node.values && this.pick(node), " ": () => node.values && this.pick(node),
-    };
-    if (!acts[event.key]) return;
-    acts[event.key]();
-    event.preventDefault();
-  }
 }
 
 /** The screen of a table's definition. */
