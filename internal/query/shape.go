@@ -18,8 +18,8 @@ type Shape struct {
 
 // ShapeParameter is a parameter of a shape. It has the path of the property that the
 // value was compared with, or a value: of TOP, OFFSET, LIMIT and other numbers, booleans
-// and nulls without such a property, and of names of properties. Other values are not
-// kept: an empty text stands for them.
+// and nulls without such a property, and of names of properties. In place of every other
+// value it has an empty text.
 type ShapeParameter struct {
 	Name  string      `json:"name"` // with the @
 	Value value.Value `json:"value,omitzero"`
@@ -27,7 +27,7 @@ type ShapeParameter struct {
 }
 
 // ShapeOf returns the shape of a query. Texts, and numbers that are compared with a
-// property, become parameters. The error is that of [Compile] about the text.
+// property, become parameters. Comments are left out. The error is that of [Compile] about the text.
 func ShapeOf(text string, params []Param) (Shape, error) {
 	declared := make(map[string]value.Value, len(params))
 	for _, p := range params {
@@ -49,6 +49,7 @@ func ShapeOf(text string, params []Param) (Shape, error) {
 	for x := range q.Exprs() {
 		s.visit(x, "")
 	}
+	s.layout(text)
 	slices.SortFunc(s.cuts, func(a, b excision) int { return a.at.Start - b.at.Start })
 	var b strings.Builder
 	end := 0
@@ -72,10 +73,23 @@ type shaper struct {
 	last       int             // number of the last constant
 }
 
-// excision is a constant that a parameter replaces.
+// excision is a constant that a parameter replaces, or a gap between two tokens that a
+// blank replaces.
 type excision struct {
 	at   sql.Span
 	name string
+}
+
+// layout removes comments, which may have values, and line breaks.
+func (s *shaper) layout(text string) {
+	tokens := sql.NewLexer(text, s.declared)
+	for end, more := 0, true; more; {
+		t := tokens.Next()
+		if gap := text[end:t.At.Start]; gap != "" && gap != " " {
+			s.cuts = append(s.cuts, excision{sql.Span{Start: end, End: t.At.Start}, " "})
+		}
+		end, more = t.At.End, t.Kind != sql.TokenEnd
+	}
 }
 
 // use adds a parameter of the request.

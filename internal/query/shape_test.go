@@ -33,6 +33,10 @@ func TestShape(t *testing.T) {
 			`SELECT VALUE t FROM c JOIN t IN c.tags WHERE t = 'secret' AND EXISTS(SELECT VALUE x FROM x IN c.list WHERE x.a = @t)`,
 			`{"query":"SELECT VALUE t FROM c JOIN t IN c.tags WHERE t = @value2 AND EXISTS(SELECT VALUE x FROM x IN c.list WHERE x.a = @t)","parameters":[{"name":"@value2","value":""},{"name":"@t","value":""}]}`,
 		},
+		{
+			"SELECT *  -- for secret\r\nFROM c\n\tWHERE c.a = '--secret' -- secret",
+			`{"query":"SELECT * FROM c WHERE c.a = @value2 ","parameters":[{"name":"@value2","path":"/a"}]}`,
+		},
 	} {
 		got, err := ShapeOf(c.text, params)
 		if err != nil {

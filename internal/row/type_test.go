@@ -71,8 +71,8 @@ func TestParseType(t *testing.T) {
 	}
 }
 
-// TestParseClass checks types that are named by their classes in Cassandra. The texts are
-// those that 4.1.10 has.
+// TestParseClass checks types that are named by their classes in Cassandra. The texts of
+// nosuch, int32type and ListType were recorded from 4.1.10.
 func TestParseClass(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -113,6 +113,35 @@ func TestParseClass(t *testing.T) {
 	for _, text := range []string{"'LexicalUUIDType'", "'CompositeType(AsciiType, Int32Type)'", "'Int32Type", "'Int32Type'x", "'a''b'"} {
 		if typ, err := ParseType(text, nil); err == nil {
 			t.Errorf("%s is %s", text, typ)
+		}
+	}
+}
+
+// TestClassName checks the class of each kind of type, and that types which can be named by
+// their class are parsed from it again.
+func TestClassName(t *testing.T) {
+	t.Parallel()
+	udt := func(keyspace, name string) (*Type, error) {
+		return &Type{Kind: KindUDT, Keyspace: "k", Name: name, Fields: []string{"a"}, Parts: []*Type{natives[KindInt]}}, nil
+	}
+	const p = "org.apache.cassandra.db.marshal."
+	for text, want := range map[string]string{
+		"int": p + "Int32Type", "map<text, date>": p + "MapType(" + p + "UTF8Type," + p + "SimpleDateType)",
+		"frozen<set<blob>>": p + "FrozenType(" + p + "SetType(" + p + "BytesType))", "tuple<int>": p + "TupleType(" + p + "Int32Type)",
+		"list<time>": p + "ListType(" + p + "TimeType)", "u": p + "UserType(k,75,61:" + p + "Int32Type)",
+	} {
+		typ, err := ParseType(text, udt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := typ.ClassName(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for kind := range classNames {
+		class := natives[kind].ClassName()
+		if again, err := ParseType("'"+class+"'", nil); err != nil || again != natives[kind] {
+			t.Errorf("%s is %v, %v", class, again, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package row
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strings"
 )
@@ -9,16 +10,22 @@ import (
 // leave out.
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// classes are Cassandra's classes of native types. DateType and LegacyTimeUUIDType are
-// older names.
-var classes = map[string]Kind{
-	"AsciiType": KindASCII, "LongType": KindBigInt, "BytesType": KindBlob, "BooleanType": KindBoolean,
-	"CounterColumnType": KindCounter, "SimpleDateType": KindDate, "DecimalType": KindDecimal, "DoubleType": KindDouble,
-	"DurationType": KindDuration, "FloatType": KindFloat, "InetAddressType": KindInet, "Int32Type": KindInt,
-	"ShortType": KindSmallInt, "UTF8Type": KindText, "TimeType": KindTime, "TimestampType": KindTimestamp,
-	"DateType": KindTimestamp, "TimeUUIDType": KindTimeUUID, "LegacyTimeUUIDType": KindTimeUUID, "ByteType": KindTinyInt,
-	"UUIDType": KindUUID, "IntegerType": KindVarInt,
+// classNames are Cassandra's classes of native types.
+var classNames = map[Kind]string{
+	KindASCII: "AsciiType", KindBigInt: "LongType", KindBlob: "BytesType", KindBoolean: "BooleanType", KindCounter: "CounterColumnType",
+	KindDate: "SimpleDateType", KindDecimal: "DecimalType", KindDouble: "DoubleType", KindDuration: "DurationType", KindFloat: "FloatType",
+	KindInet: "InetAddressType", KindInt: "Int32Type", KindSmallInt: "ShortType", KindText: "UTF8Type", KindTime: "TimeType",
+	KindTimestamp: "TimestampType", KindTimeUUID: "TimeUUIDType", KindTinyInt: "ByteType", KindUUID: "UUIDType", KindVarInt: "IntegerType",
 }
+
+// classes are the native types by the names of their classes, older ones too.
+var classes = func() map[string]Kind {
+	all := map[string]Kind{"DateType": KindTimestamp, "LegacyTimeUUIDType": KindTimeUUID}
+	for kind, name := range classNames {
+		all[name] = kind
+	}
+	return all
+}()
 
 // classArguments are the classes that have types as arguments, with their number; 0 is one
 // or more.
@@ -28,6 +35,39 @@ var classArguments = map[string]int{"ListType": 1, "SetType": 1, "MapType": 2, "
 var otherClasses = map[string]bool{
 	"CompositeType": true, "DynamicCompositeType": true, "EmptyType": true, "LexicalUUIDType": true, "PartitionerDefinedOrder": true,
 	"ColumnToCollectionType": true, "UserType": true, "VectorType": true,
+}
+
+// ClassName returns the name of the type's class in Cassandra with its package and
+// arguments. A few of Cassandra's messages have it.
+func (t *Type) ClassName() string {
+	parts := make([]string, len(t.Parts))
+	for i, p := range t.Parts {
+		parts[i] = p.ClassName()
+	}
+	name := marshalPackage
+	switch t.Kind {
+	case KindList:
+		name += "ListType"
+	case KindSet:
+		name += "SetType"
+	case KindMap:
+		name += "MapType"
+	case KindTuple:
+		return name + "TupleType(" + strings.Join(parts, ",") + ")"
+	case KindUDT:
+		name += "UserType"
+		for i, p := range parts {
+			parts[i] = hex.EncodeToString([]byte(t.Fields[i])) + ":" + p
+		}
+		parts = append([]string{t.Keyspace, hex.EncodeToString([]byte(t.Name))}, parts...)
+	default:
+		return name + classNames[t.Kind]
+	}
+	name += "(" + strings.Join(parts, ",") + ")"
+	if t.Frozen {
+		return marshalPackage + "FrozenType(" + name + ")"
+	}
+	return name
 }
 
 // parseClass parses a type that is named by its class in Cassandra, such as

@@ -93,7 +93,7 @@ func viewColumns(e *cql.CreateView, base *Table) (all []*Column, err error) {
 				if c.Type.Kind == row.KindUDT {
 					what = "user-defined type"
 				}
-				return invalid("Invalid non-frozen %s '%s' for PRIMARY KEY column '%s'", what, className(c.Type), c.Name)
+				return invalid("Invalid non-frozen %s '%s' for PRIMARY KEY column '%s'", what, c.Type.ClassName(), c.Name)
 			}
 			if err := keyType(c); err != nil {
 				return err

@@ -54,7 +54,7 @@ const (
 )
 
 // days returns the days from 1970-01-01 to a time in milliseconds. As in Cassandra, a time
-// before 1970 that is no midnight is the next day.
+// before 1970 that is not midnight counts as the next day.
 func days(milli int64) int64 { return milli / milliPerDay }
 
 // unixMilli returns the time of a timeuuid in milliseconds since 1970.

@@ -19,13 +19,13 @@ type suboption func(value string) error
 // anything accepts every value.
 func anything(string) error { return nil }
 
-// numberAbove accepts an integer above a bound. The texts are those of the value that is no
-// integer and of one that is too small; both have the value.
-func numberAbove(bound int64, noInteger, small string) suboption {
+// numberAbove accepts an integer above a bound. small is the text of the error for one that
+// is too small; it has the value.
+func numberAbove(bound int64, name, small string) suboption {
 	return func(value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
-			return config(noInteger, value)
+			return config("%s is not a parsable int (base10) for %s", value, name)
 		}
 		if n <= bound {
 			return config(small, value)
@@ -52,14 +52,12 @@ func oneOf(text string, values ...string) suboption {
 	}
 }
 
-func notInteger(name string) string { return "%s is not a parsable int (base10) for " + name }
-
 // anyCompaction are the options of all compaction strategies.
 var anyCompaction = map[string]suboption{
 	"class": anything, "enabled": trueOrFalse("enabled"), "log_all": trueOrFalse("log_all"),
 	"only_purge_repaired_tombstones": trueOrFalse("only_purge_repaired_tombstones"),
 	"unchecked_tombstone_compaction": trueOrFalse("unchecked_tombstone_compaction"),
-	"tombstone_compaction_interval":  numberAbove(0, "%s is not a parsable int (base10) for tombstone_compaction_interval", "tombstone_compaction_interval must be greater than 0, but was %s"),
+	"tombstone_compaction_interval":  numberAbove(0, "tombstone_compaction_interval", "tombstone_compaction_interval must be greater than 0, but was %s"),
 	"tombstone_threshold": func(value string) error {
 		f, err := strconv.ParseFloat(value, 32)
 		if err != nil {
@@ -82,7 +80,7 @@ func thresholdOption(name string) suboption {
 	}
 }
 
-var sizeTiered = map[string]suboption{"min_sstable_size": numberAbove(-1, notInteger("min_sstable_size"), "min_sstable_size must be non negative: %s"), "bucket_low": anything, "bucket_high": anything}
+var sizeTiered = map[string]suboption{"min_sstable_size": numberAbove(-1, "min_sstable_size", "min_sstable_size must be non negative: %s"), "bucket_low": anything, "bucket_high": anything}
 
 var resolutions = []string{"MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "NANOSECONDS"}
 
@@ -90,15 +88,15 @@ var resolutions = []string{"MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES",
 var compactionStrategies = map[string]map[string]suboption{
 	"SizeTieredCompactionStrategy": sizeTiered,
 	"LeveledCompactionStrategy": with(sizeTiered, map[string]suboption{
-		"sstable_size_in_mb":     numberAbove(0, notInteger("sstable_size_in_mb"), "sstable_size_in_mb must be larger than 0, but was %s"),
-		"fanout_size":            numberAbove(0, notInteger("fanout_size"), "fanout_size must be larger than 0, but was %s"),
+		"sstable_size_in_mb":     numberAbove(0, "sstable_size_in_mb", "sstable_size_in_mb must be larger than 0, but was %s"),
+		"fanout_size":            numberAbove(0, "fanout_size", "fanout_size must be larger than 0, but was %s"),
 		"single_sstable_uplevel": anything,
 	}),
 	"TimeWindowCompactionStrategy": with(sizeTiered, map[string]suboption{
 		"timestamp_resolution":                    oneOf("timestamp_resolution %s is not valid", resolutions...),
 		"compaction_window_unit":                  oneOf("%s is not valid for compaction_window_unit", "MINUTES", "HOURS", "DAYS"),
-		"compaction_window_size":                  numberAbove(0, notInteger("compaction_window_size"), "%s must be greater than 1 for compaction_window_size"),
-		"expired_sstable_check_frequency_seconds": numberAbove(-1, notInteger("expired_sstable_check_frequency_seconds"), "expired_sstable_check_frequency_seconds must not be negative, but was %s"),
+		"compaction_window_size":                  numberAbove(0, "compaction_window_size", "%s must be greater than 1 for compaction_window_size"),
+		"expired_sstable_check_frequency_seconds": numberAbove(-1, "expired_sstable_check_frequency_seconds", "expired_sstable_check_frequency_seconds must not be negative, but was %s"),
 		"unsafe_aggressive_sstable_expiration":    anything,
 	}),
 	"DateTieredCompactionStrategy": with(sizeTiered, map[string]suboption{
@@ -168,7 +166,7 @@ func checkCompaction(given map[string]string) error {
 	least, errLeast := strconv.Atoi(given["min_threshold"])
 	most, errMost := strconv.Atoi(given["max_threshold"])
 	switch {
-	case errLeast != nil, errMost != nil: // of a strategy whose options are not known
+	case errLeast != nil, errMost != nil: // The options of the strategy are not known.
 	case least < 2:
 		return config("Min compaction threshold cannot be less than 2 (got %d)", least)
 	case least > most:

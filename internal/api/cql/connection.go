@@ -212,10 +212,8 @@ func (c *connection) next() bool {
 			c.server.inflight.add(grown)
 		}
 		r.frame, err = frame.Decode(h, body)
-		var fault *frame.Error
-		if errors.As(err, &fault) && strings.HasPrefix(fault.Message, frame.MalformedText) {
-			// The frame is whole, and so is the next one. Apache Cassandra continues, too.
-			c.send(&frame.Frame{Version: c.version, Stream: h.Stream, Message: fault}, debt{bytes: r.bytes, slots: 1})
+		if fault, is := errors.AsType[*frame.TextError](err); is { // Apache Cassandra continues, too.
+			c.send(&frame.Frame{Version: c.version, Stream: h.Stream, Message: fault.Answer}, debt{bytes: r.bytes, slots: 1})
 			return true
 		}
 	}

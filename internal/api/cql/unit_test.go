@@ -152,6 +152,9 @@ func TestTypeOf(t *testing.T) {
 		if got := of.String(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+		if got, want := of.MarshalClass(), row.Native(k).ClassName(); got != want {
+			t.Errorf("the class of %s is %s, want %s", k, got, want)
+		}
 	}
 	integer, text := row.Native(row.KindInt), row.Native(row.KindText)
 	udt := row.UDTOf("ks", "u", []string{"a"}, []*row.Type{row.SetOf(integer)})

@@ -10,8 +10,8 @@ type Task interface {
 
 // Start does a task in a goroutine, and does not wait for it. A goroutine that has done
 // others takes it, if one waits: the stack of a new one would grow several times during each
-// request, which was a quarter of the time of serving in BenchmarkDirectMode. The connection
-// that has read the request ends after it.
+// request, which was a quarter of the time of serving in BenchmarkDirectMode. A connection
+// must not end before its tasks have.
 func (s *Server) Start(t Task) { s.workers.start(t) }
 
 // workersKept is the number of goroutines that wait for tasks at most.

@@ -120,11 +120,8 @@ func (c *Command) Run(streams console.Streams) error {
 }
 
 func has(candidates [][]string, key []string) bool {
-	return slices.ContainsFunc(candidates, func(c []string) bool { return same(c, key) })
+	return slices.ContainsFunc(candidates, func(c []string) bool { return slices.Equal(c, key) })
 }
-
-// same reports whether two keys are the same.
-func same(a, b []string) bool { return slices.Equal(a, b) }
 
 // limits returns the simulated limits.
 func (c *Command) limits() resource.Limits {

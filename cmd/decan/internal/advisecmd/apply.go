@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,7 +59,7 @@ func (c *Command) hint(out io.Writer, a *simulate.Advice, present []string) {
 	case c.Table || c.Apply:
 	case c.Container == "":
 		fmt.Fprintf(out, "\nTo use this key: decan container create DATABASE CONTAINER -k %s, then decan import.\n", strings.Join(best, " -k "))
-	case !same(best, present):
+	case !slices.Equal(best, present):
 		fmt.Fprintf(out, "\nThe same command with --apply makes the container %s/%s with this key and copies the documents into it.\n", c.Database, c.target())
 	}
 }
@@ -71,7 +72,7 @@ func (c *Command) apply(ctx context.Context, out io.Writer, a *simulate.Advice, 
 	key := strings.Join(best.Paths, ", ")
 	fmt.Fprintln(out)
 	switch limit := c.limits().LogicalPartitionBytes; {
-	case same(best.Paths, present):
+	case slices.Equal(best.Paths, present):
 		_, err := fmt.Fprintf(out, "Nothing to apply: %s/%s has the best key of the candidates, %s.\n", c.Database, c.Container, key)
 		return err
 	case best.LargestBytes > limit:

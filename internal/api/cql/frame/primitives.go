@@ -83,9 +83,15 @@ func (d *decoder) prefixed(what string) []byte {
 	return d.take(d.short(), what)
 }
 
-// MalformedText begins the message of a frame that is well formed but for a string which is
-// not UTF-8.
-const MalformedText = "Cannot decode string as UTF8"
+// TextError is the error of a frame that is whole, but has a string which is not UTF-8. What
+// follows the frame can be read.
+type TextError struct{ Answer *Error }
+
+// Error returns the message.
+func (e *TextError) Error() string { return e.Answer.Message }
+
+// Unwrap returns the answer.
+func (e *TextError) Unwrap() error { return e.Answer }
 
 // malformedShown is how many bytes of such a string an error has.
 const malformedShown = 64
@@ -100,7 +106,9 @@ func (d *decoder) text(b []byte) string {
 			}
 			rest = rest[size:]
 		}
-		d.fail("%s: '%x'", MalformedText, rest[:min(len(rest), malformedShown)])
+		if d.err == nil {
+			d.err = &TextError{protocolError("Cannot decode string as UTF8: '%x'", rest[:min(len(rest), malformedShown)])}
+		}
 		return ""
 	}
 	return string(b)
