@@ -87,7 +87,7 @@ dotnet_tests() ( # dotnet_tests VERSION DOOR THEME, in a shell of its own: decan
 	export DECAN_DIRECT=0 DECAN_ADMIN=$admin DECAN_SUPERVISOR=$control DECAN_ROUNDS=$rounds DECAN_ITEMS=$items SSL_CERT_FILE=$work/ca.pem
 	[ "$2" != direct ] || DECAN_DIRECT=1
 	if [ -n "${CSRUN-}" ]; then
-		"$CSRUN" --set "$package-$version" "${names[@]}" compat/dotnet/Partitions.cs compat/dotnet/$project/*.cs -- "$data" "$3"
+		"$CSRUN" --set "$package-$version" "${names[@]}" compat/dotnet/*.cs compat/dotnet/$project/*.cs -- "$data" "$3"
 	elif command -v dotnet >/dev/null; then
 		dotnet build --nologo --verbosity quiet --artifacts-path "$work/dotnet/$version" -p:CosmosVersion="$version" compat/dotnet/$project
 		dotnet "$work/dotnet/$version/bin/$project/debug/$project.dll" "$data" "$3"

@@ -215,7 +215,7 @@ split_processor() {
 }
 
 run_csharp() { # run_csharp PROJECT VERSION ARGUMENTS...: with dotnet, or with the program that CSRUN names
-	local project=$1 version=$2 package=cosmos names=() shared=(compat/dotnet/Partitions.cs)
+	local project=$1 version=$2 package=cosmos names=() shared=(compat/dotnet/*.cs)
 	shift 2
 	if [ -z "${CSRUN-}" ]; then
 		dotnet build --nologo --verbosity quiet --artifacts-path "$work/dotnet/$version" -p:CosmosVersion="$version" "compat/dotnet/$project"

@@ -247,13 +247,7 @@ func TestKillWhileContainersChange(t *testing.T) {
 			<-done
 			life.judge(total() < 20*(round+1))
 		}
-		report, err := server.Check(data)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for _, problem := range report.Problems {
-			t.Errorf("round %d: %s", round, problem)
-		}
+		report := checkRound(t, round, data)
 		if round == rounds && len(report.Leftovers) > 0 {
 			t.Errorf("a clean close left %q", report.Leftovers)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/api/cql/cqltest"
-	"github.com/decandb/decan/internal/server"
 )
 
 // Partition keys of the table of TestKillCQLBuilds, and rows of each.
@@ -136,13 +135,7 @@ func TestKillCQLBuilds(t *testing.T) {
 		time.Sleep(time.Duration(b.random.IntN(40)) * time.Millisecond) // The moment of death is the subject of the test.
 		p.kill()
 		client.Close()
-		report, err := server.Check(data)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for _, problem := range report.Problems {
-			t.Errorf("round %d: %s", round, problem)
-		}
+		checkRound(t, round, data)
 		if t.Failed() {
 			t.Fatalf("round %d\n%s", round, p.output)
 		}

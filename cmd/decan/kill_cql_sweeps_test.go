@@ -10,7 +10,6 @@ import (
 
 	"github.com/decandb/decan/internal/api/cql/cqltest"
 	"github.com/decandb/decan/internal/api/cql/frame"
-	"github.com/decandb/decan/internal/server"
 )
 
 // Partition keys of the table of TestKillCQLSweeps, and rows of each.
@@ -199,13 +198,7 @@ func TestKillCQLSweeps(t *testing.T) {
 		}
 		p.kill()
 		client.Close()
-		report, err := server.Check(data)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for _, problem := range report.Problems {
-			t.Errorf("round %d: %s", round, problem)
-		}
+		checkRound(t, round, data)
 		if t.Failed() {
 			t.Fatalf("round %d\n%s", round, p.output)
 		}

@@ -347,13 +347,7 @@ func TestKillCQL(t *testing.T) {
 			}
 		}
 		life.judge(total() < 20*(round+1) || splits == 0 && 2*(round+1) > rounds)
-		report, err := server.Check(data)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for _, problem := range report.Problems {
-			t.Errorf("round %d: %s", round, problem)
-		}
+		checkRound(t, round, data)
 	}
 	p := spawn(t, "--data", data)
 	each(writers, func(w *rowWriter) { w.verify(t, p) })

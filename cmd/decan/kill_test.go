@@ -131,6 +131,19 @@ func (s *stretched) judge(tooLittle bool) {
 	}
 }
 
+// checkRound checks the data that a round has left.
+func checkRound(t *testing.T, round int, data string) server.Report {
+	t.Helper()
+	report, err := server.Check(data)
+	if err != nil {
+		t.Fatalf("round %d: %v", round, err)
+	}
+	for _, problem := range report.Problems {
+		t.Errorf("round %d: %s", round, problem)
+	}
+	return report
+}
+
 // startTime is the maximum time until a server is ready, or a command shows the expected
 // output. It only ends tests that would hang.
 const startTime = 2 * time.Minute
@@ -336,13 +349,7 @@ func TestKill(t *testing.T) {
 		p.kill()
 		<-done
 		life.judge(total() < 20*(round+1))
-		report, err := server.Check(data)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for _, problem := range report.Problems {
-			t.Errorf("round %d: %s", round, problem)
-		}
+		checkRound(t, round, data)
 	}
 	p := spawn(t, "--data", data)
 	each(writers, func(w *writer) { w.verify(t, p.address) })

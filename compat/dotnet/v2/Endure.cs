@@ -1,4 +1,3 @@
-using System.Collections.Concurrent;
 using System.Net;
 using Microsoft.Azure.Documents;
 using Microsoft.Azure.Documents.Client;
@@ -30,14 +29,9 @@ sealed class Endure
     readonly DocumentClient client;
     readonly string database;
     readonly Uri link;
-    readonly int rounds = Number("DECAN_ROUNDS", 2);
-    readonly int[] versions = new int[Keys];                     // by key, as acknowledged
-    readonly ConcurrentDictionary<string, int> done = new();     // operations by kind
-    readonly ConcurrentDictionary<string, int> unknown = new();  // writes without an outcome, by status
-    volatile bool stop;
+    readonly Trouble trouble = new();
+    readonly int[] versions = new int[Keys]; // by key, as acknowledged
     int created;
-
-    static int Number(string name, int otherwise) => int.TryParse(Environment.GetEnvironmentVariable(name), out int n) ? n : otherwise;
 
     Endure(DocumentClient client, string database)
     {
@@ -57,20 +51,18 @@ sealed class Endure
             await client.CreateStoredProcedureAsync(endure.link, new StoredProcedure { Id = "double", Body = "function (n) { getContext().getResponse().setBody(2 * n); }" });
             for (int key = 0; key < Keys; key++) await client.CreateDocumentAsync(endure.link, One(key, 0));
             await tests.Run("splits cause no error", () => endure.Load(Loss.None, endure.Reshape));
-            await tests.Run("connections end", () => endure.Load(Direct ? Loss.Connections : Loss.Server, () => endure.Repeat(Direct ? "cut/direct" : "cut/gateway")));
-            await tests.Run("the server restarts", () => endure.Load(Loss.Server, () => endure.Repeat("restart")));
-            await tests.Run("the server is killed", () => endure.Load(Loss.Server, () => endure.Repeat("crash")));
+            await tests.Run("connections end", () => endure.Load(Direct ? Loss.Connections : Loss.Server, () => endure.trouble.Repeat(Direct ? "cut/direct" : "cut/gateway")));
+            await tests.Run("the server restarts", () => endure.Load(Loss.Server, () => endure.trouble.Repeat("restart")));
+            await tests.Run("the server is killed", () => endure.Load(Loss.Server, () => endure.trouble.Repeat("crash")));
             await tests.Run("more throughput than there is", endure.Storm);
-            await tests.Run("many creates", () => Many(client, database.Id, Number("DECAN_ITEMS", 5000)));
-            Console.WriteLine($"operations: {Counts(endure.done)}; writes without an outcome, by status: {Counts(endure.unknown)}");
+            await tests.Run("many creates", () => Many(client, database.Id, Trouble.Number("DECAN_ITEMS", 5000)));
+            Console.WriteLine(endure.trouble);
         }
         finally
         {
             await client.DeleteDatabaseAsync(database.SelfLink);
         }
     }
-
-    static string Counts(IDictionary<string, int> counts) => string.Join(", ", counts.OrderBy(count => count.Key).Select(count => $"{count.Key} {count.Value}"));
 
     static Task Create(DocumentClient client, string database, string id, int throughput)
     {
@@ -85,73 +77,18 @@ sealed class Endure
 
     async Task Reshape()
     {
-        for (int i = 0; i < rounds; i++)
+        for (int i = 0; i < trouble.Rounds; i++)
         {
-            await Progress(1);
+            await trouble.Progress(1);
             await Partitions.Split(database, "endure");
         }
-        await Progress(2);
-    }
-
-    async Task Repeat(string trouble)
-    {
-        for (int i = 0; i < rounds; i++)
-        {
-            await Progress(1);
-            using HttpResponseMessage answer = await http.PostAsync(Environment.GetEnvironmentVariable("DECAN_SUPERVISOR") + trouble, null);
-            Check(answer.IsSuccessStatusCode, await answer.Content.ReadAsStringAsync());
-        }
-        await Progress(2);
-    }
-
-    // Progress waits until each kind of operation was done n times more.
-    async Task Progress(int n)
-    {
-        var before = done.ToDictionary();
-        for (int waited = 0; !before.All(count => done[count.Key] >= count.Value + n); waited++)
-        {
-            if (stop) return; // The task that failed tells why.
-            Check(waited < 30_000, $"no progress from {Counts(before)} to {Counts(done)}");
-            await Task.Delay(20);
-        }
+        await trouble.Progress(2);
     }
 
     // Load makes trouble while all kinds of operation run, then checks what was written.
-    async Task Load(Loss loss, Func<Task> trouble)
+    async Task Load(Loss loss, Func<Task> make)
     {
-        stop = false;
-        var kinds = Kinds(loss != Loss.None);
-        foreach (string kind in kinds.Keys) done.TryAdd(kind, 0);
-        Task[] running = [.. kinds.Select(kind => Task.Run(async () =>
-        {
-            while (!stop)
-            {
-                try
-                {
-                    await kind.Value();
-                }
-                catch (HttpRequestException) when (loss == Loss.Server)
-                {
-                    unknown.AddOrUpdate("no answer of the endpoint", 1, (_, count) => count + 1);
-                    continue;
-                }
-                catch (Exception e)
-                {
-                    stop = true;
-                    throw new Exception(kind.Key, e);
-                }
-                done.AddOrUpdate(kind.Key, 1, (_, count) => count + 1);
-            }
-        }))];
-        try
-        {
-            await trouble();
-        }
-        finally
-        {
-            stop = true;
-            await Task.WhenAll(running);
-        }
+        await trouble.Run(Kinds(loss != Loss.None), make, e => loss == Loss.Server && e is HttpRequestException);
         for (int key = 0; key < Keys; key++) Equal((await Read(key)).n, versions[key], $"the last version of {key}");
     }
 
@@ -236,11 +173,11 @@ sealed class Endure
             }
             catch (DocumentClientException e) when (outcomes && e.StatusCode is HttpStatusCode.RequestTimeout or HttpStatusCode.ServiceUnavailable or HttpStatusCode.Gone)
             {
-                unknown.AddOrUpdate($"{(int)e.StatusCode}", 1, (_, count) => count + 1);
+                trouble.Unknown($"{(int)e.StatusCode}");
             }
             catch (HttpRequestException) when (outcomes)
             {
-                unknown.AddOrUpdate("no answer of the endpoint", 1, (_, count) => count + 1);
+                trouble.Unknown("no answer of the endpoint");
             }
         }
     }

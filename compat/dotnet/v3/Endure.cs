@@ -1,4 +1,3 @@
-using System.Collections.Concurrent;
 using System.Net;
 using Microsoft.Azure.Cosmos;
 using Microsoft.Azure.Cosmos.Scripts;
@@ -20,19 +19,13 @@ sealed class Endure
 {
     const int Keys = 12;
     static readonly string Text = new('x', 500);
-    static readonly HttpClient http = new();
 
     readonly Tests tests;
     readonly Container container;
     readonly Container bulk;
-    readonly int rounds = Number("DECAN_ROUNDS", 2);
-    readonly int[] versions = new int[Keys];                     // by key, as acknowledged
-    readonly ConcurrentDictionary<string, int> done = new();     // operations by kind
-    readonly ConcurrentDictionary<string, int> unknown = new();  // writes without an outcome, by status
-    volatile bool stop;
+    readonly Trouble trouble = new();
+    readonly int[] versions = new int[Keys]; // by key, as acknowledged
     int created;
-
-    static int Number(string name, int otherwise) => int.TryParse(Environment.GetEnvironmentVariable(name), out int n) ? n : otherwise;
 
     Endure(Tests tests, Container container, Container bulk)
     {
@@ -49,82 +42,30 @@ sealed class Endure
         using CosmosClient client = tests.Connect(change: options => options.AllowBulkExecution = true);
         var endure = new Endure(tests, container, client.GetContainer(tests.Database.Id, "endure"));
         await tests.Run("splits and merges cause no error", () => endure.Load(false, endure.Reshape));
-        await tests.Run("connections end", () => endure.Load(true, () => endure.Repeat(Direct ? "cut/direct" : "cut/gateway")));
-        await tests.Run("the server restarts", () => endure.Load(true, () => endure.Repeat("restart")));
-        await tests.Run("the server is killed", () => endure.Load(true, () => endure.Repeat("crash")));
+        await tests.Run("connections end", () => endure.Load(true, () => endure.trouble.Repeat(Direct ? "cut/direct" : "cut/gateway")));
+        await tests.Run("the server restarts", () => endure.Load(true, () => endure.trouble.Repeat("restart")));
+        await tests.Run("the server is killed", () => endure.Load(true, () => endure.trouble.Repeat("crash")));
         await tests.Run("more throughput than there is", endure.Storm);
-        await tests.Run("a bulk of many items", () => Many(tests, client, Number("DECAN_ITEMS", 5000)));
-        Console.WriteLine($"operations: {Counts(endure.done)}; writes without an outcome, by status: {Counts(endure.unknown)}");
+        await tests.Run("a bulk of many items", () => Many(tests, client, Trouble.Number("DECAN_ITEMS", 5000)));
+        Console.WriteLine(endure.trouble);
     }
-
-    static string Counts(IDictionary<string, int> counts) => string.Join(", ", counts.OrderBy(count => count.Key).Select(count => $"{count.Key} {count.Value}"));
 
     async Task Reshape()
     {
-        for (int i = 0; i < rounds; i++)
+        for (int i = 0; i < trouble.Rounds; i++)
         {
-            await Progress(1);
+            await trouble.Progress(1);
             await Partitions.Change(tests.Database.Id, "endure", 2);
-            await Progress(1);
+            await trouble.Progress(1);
             await Partitions.Change(tests.Database.Id, "endure", 2);
         }
-        await Progress(2);
-    }
-
-    async Task Repeat(string trouble)
-    {
-        for (int i = 0; i < rounds; i++)
-        {
-            await Progress(1);
-            using HttpResponseMessage answer = await http.PostAsync(Environment.GetEnvironmentVariable("DECAN_SUPERVISOR") + trouble, null);
-            Check(answer.IsSuccessStatusCode, await answer.Content.ReadAsStringAsync());
-        }
-        await Progress(2);
-    }
-
-    // Progress waits until each kind of operation was done n times more.
-    async Task Progress(int n)
-    {
-        var before = done.ToDictionary();
-        for (int waited = 0; !before.All(count => done[count.Key] >= count.Value + n); waited++)
-        {
-            if (stop) return; // The task that failed tells why.
-            Check(waited < 30_000, $"no progress from {Counts(before)} to {Counts(done)}");
-            await Task.Delay(20);
-        }
+        await trouble.Progress(2);
     }
 
     // Load makes trouble while all kinds of operation run, then checks what was written.
-    async Task Load(bool outcomes, Func<Task> trouble)
+    async Task Load(bool outcomes, Func<Task> make)
     {
-        stop = false;
-        var kinds = Kinds(outcomes);
-        foreach (string kind in kinds.Keys) done.TryAdd(kind, 0);
-        Task[] running = [.. kinds.Select(kind => Task.Run(async () =>
-        {
-            while (!stop)
-            {
-                try
-                {
-                    await kind.Value();
-                }
-                catch (Exception e)
-                {
-                    stop = true;
-                    throw new Exception(kind.Key, e);
-                }
-                done.AddOrUpdate(kind.Key, 1, (_, count) => count + 1);
-            }
-        }))];
-        try
-        {
-            await trouble();
-        }
-        finally
-        {
-            stop = true;
-            await Task.WhenAll(running);
-        }
+        await trouble.Run(Kinds(outcomes), make);
         for (int key = 0; key < Keys; key++) Equal((int)(await Read(key))["n"], versions[key], $"the last version of {key}");
     }
 
@@ -209,11 +150,11 @@ sealed class Endure
             }
             catch (CosmosException e) when (outcomes && e.StatusCode is HttpStatusCode.RequestTimeout or HttpStatusCode.ServiceUnavailable)
             {
-                unknown.AddOrUpdate($"{(int)e.StatusCode}/{e.SubStatusCode}", 1, (_, count) => count + 1);
+                trouble.Unknown($"{(int)e.StatusCode}/{e.SubStatusCode}");
             }
             catch (HttpRequestException) when (outcomes && !Direct) // of a procedure in gateway mode
             {
-                unknown.AddOrUpdate("no answer of the endpoint", 1, (_, count) => count + 1);
+                trouble.Unknown("no answer of the endpoint");
             }
         }
     }
