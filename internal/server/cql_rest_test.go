@@ -103,6 +103,15 @@ func TestRESTSeesTables(t *testing.T) {
 			t.Errorf("%s %s %v: %d %s, want %d with %s", ask.method, ask.link, ask.headers, r.Status, r.Body, ask.code, ask.want)
 		}
 	}
+	// The Data Explorer tells tables from containers without an index by this (isTable of
+	// its model.js).
+	call(t, s, "POST", "dbs/documents/colls", `{"id":"plain","partitionKey":{"paths":["/k"]},"indexingPolicy":{"indexingMode":"none","automatic":false}}`)
+	for link, policy := range map[string]bool{"dbs/ks/colls/t": false, "dbs/documents/colls/plain": true} {
+		body := string(call(t, s, "GET", link, "").Body)
+		if !strings.Contains(body, `"indexingMode":"none"`) || strings.Contains(body, `"conflictResolutionPolicy"`) != policy {
+			t.Errorf("%s is %s", link, body)
+		}
+	}
 	if rows := mustCQL(t, c, "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = 'documents'"); len(rows) != 0 {
 		t.Errorf("CQL sees a database of documents: %v", rows)
 	}
