@@ -66,7 +66,7 @@ internal/api/nosql: value partitionkey resource status auth audit query engine a
 internal/explorer:
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
-internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
+internal/api/admin: value partitionkey resource status auth audit simulate catalog cluster engine copyjob
 internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/transport api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement explorer
 resolver: partitionkey
 resolver/azcosmos: value partitionkey resolver query/sql

@@ -152,7 +152,7 @@ func (x *simulation) report(paths []string) (Report, error) {
 	r.IngestMost = float64(r.Partitions) * float64(x.Limits.PartitionRUs)
 	r.Ingest = float64(x.Limits.PartitionRUs) / max(r.WriteShare, 1/float64(r.Partitions))
 	r.LoadHours = float64(x.total) * x.writeCharge / r.Ingest / 3600
-	for _, factor := range x.Growth {
+	for _, factor := range x.workload.Growth {
 		r.Growth = append(r.Growth, x.stage(c.PartitionKey, groups, keys, counted, &r, factor))
 	}
 	x.judge(&r)

@@ -45,9 +45,6 @@ type Settings struct {
 	// Apache Cassandra advises are reported (S119). The caller gives the limits of tables,
 	// see resource.Limits.OfTables (S120).
 	Table bool
-
-	// Growth are the factors by which the data grows; nil means 10 and 100.
-	Growth []float64
 }
 
 func (s Settings) withDefaults() Settings {
@@ -56,9 +53,6 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.Indexing.Mode == "" {
 		s.Indexing = resource.DefaultIndexing()
-	}
-	if s.Growth == nil {
-		s.Growth = []float64{10, 100}
 	}
 	return s
 }
@@ -97,6 +91,9 @@ func newSimulation(ctx context.Context, sample Sample, w Workload, s Settings) (
 	}
 	if err := w.validate(); err != nil {
 		return nil, err
+	}
+	if w.Growth == nil {
+		w.Growth = []float64{10, 100}
 	}
 	if s.Table && len(w.Queries) > 0 {
 		return nil, status.BadRequest("The queries of a table are CQL, which the advisor does not simulate: leave them out of the workload.")

@@ -47,8 +47,17 @@ type Workload struct {
 	// has. Without it the work is where the documents are.
 	Busiest map[string]float64 `json:"busiest,omitzero"`
 
+	// Growth are the factors by which the data may grow, each 1 or more; nil: 10 and 100.
+	Growth []float64 `json:"growth,omitzero"`
+
 	Queries []Query `json:"queries,omitzero"`
 }
+
+// growthMax is the number of factors, and factorMax the greatest.
+const (
+	growthMax = 5
+	factorMax = 1e6
+)
 
 // Query is a query and how often it runs.
 type Query struct {
@@ -97,6 +106,14 @@ func (w *Workload) validate() error {
 			if share := shares[path]; !(share > 0 && share < 1) {
 				return status.BadRequest("The workload's %s of %s is %v; a share is above 0 and below 1.", name, path, share)
 			}
+		}
+	}
+	if len(w.Growth) > growthMax {
+		return status.BadRequest("The workload's growth has %d factors; give at most %d.", len(w.Growth), growthMax)
+	}
+	for _, factor := range w.Growth {
+		if !(factor >= 1 && factor <= factorMax) {
+			return status.BadRequest("The workload's growth has the factor %v; a factor is from 1 to %.0f.", factor, factorMax)
 		}
 	}
 	for _, q := range w.Queries {

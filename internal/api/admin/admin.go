@@ -84,6 +84,8 @@ func New(cfg Config) http.Handler {
 		locked:  cfg.Metrics,
 		logger:  cfg.Logger,
 		memory:  cfg.Memory,
+
+		advising: make(chan struct{}, 1),
 	}
 	if h.ready == nil {
 		h.ready = func() error { return nil }
@@ -132,6 +134,8 @@ type handler struct {
 	locked  bool // /metrics needs a key
 	logger  *slog.Logger
 	memory  Memory // nil for no limit
+
+	advising chan struct{} // has an element while a simulation runs
 }
 
 // routes is the table of paths. The paths of health also answer HEAD.
@@ -155,6 +159,7 @@ func (h *handler) routes(cfg Config) http.Handler {
 	h.queryRoutes(mux)
 	h.selectRoutes(mux, cfg.Select)
 	h.workloadRoutes(mux)
+	h.adviseRoutes(mux)
 	h.mergeRoutes(mux)
 	h.copyRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))

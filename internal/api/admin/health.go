@@ -81,6 +81,7 @@ func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request, _ auth.Call
 		{Path: "GET /queries", Does: "queries and pages of the change feed that have run for more than a second; DELETE /queries/{id} cancels one", Key: true},
 		{Path: "POST /cql", Does: "runs SELECT JSON or DESCRIBE of the Cassandra API and answers with a page of rows", Key: true},
 		{Path: "POST /workload?database=D&container=C", Does: "begins to record the queries, without their values, and the numbers of writes and reads of a container; DELETE ends it and shows them", Key: true},
+		{Path: "POST /advise?database=D&container=C", Does: "compares partition keys on a sample of a container, for the workload and the candidates of the body", Key: true},
 		{Path: "POST /partitions/split?database=D&container=C&partition=P", Does: "splits a physical partition, at half of its bytes or at=EPK", Key: true},
 		{Path: "POST /partitions/merge?database=D&container=C&partition=P&with=Q", Does: "merges two neighbouring physical partitions", Key: true},
 		{Path: "POST " + containerPath + "/partitionMerge", Does: "merges the physical partitions of a container as far as its throughput and size allow", Key: true},
