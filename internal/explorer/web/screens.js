@@ -18,6 +18,7 @@ const ofContainer = {
   procedures: async (...args) => (await import("./scripts.js")).procedures(...args),
   triggers: async (...args) => (await import("./scripts.js")).triggers(...args),
   functions: async (...args) => (await import("./scripts.js")).functions(...args),
+  advisor: async (...args) => (await import("./advisor.js")).advisor(...args),
   settings: async (...args) => (await import("./settings.js")).settings(...args),
 };
 

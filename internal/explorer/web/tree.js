@@ -10,7 +10,7 @@ import { address, containerPlace, place } from "./router.js";
 export const parts = (table) => [
   ...(table ? [["rows", "Rows"], ["cql", "Query"], ["columns", "Columns"]] : [["items", "Items"], ["query", "Query"]]),
   ["partitions", "Partitions"],
-  ...(table ? [] : [["feed", "Change feed"], ["procedures", "Stored procedures"], ["triggers", "Triggers"], ["functions", "User-defined functions"]]),
+  ...(table ? [] : [["feed", "Change feed"], ["procedures", "Stored procedures"], ["triggers", "Triggers"], ["functions", "User-defined functions"], ["advisor", "Key advisor"]]),
   ["settings", "Settings"],
 ];
 
