@@ -94,6 +94,10 @@ type Config struct {
 	// reached within seconds.
 	Limits string
 
+	// Explorer serves the Data Explorer, a page for browsers, below /_explorer/ on
+	// the port for clients. Default: no page.
+	Explorer bool
+
 	// Clock says how the server treats a wrong clock of the machine.
 	Clock Clock
 
@@ -152,6 +156,7 @@ func (c Config) server() server.Config {
 		Throughput: server.ThroughputOptions{Enforcement: cmp.Or(c.Throughput, "off")},
 		Partitions: server.PartitionOptions{Preset: c.Limits},
 		Access:     server.AccessOptions{Hosts: c.AllowedHosts, PrefixPermissions: c.PrefixPermissions},
+		Explorer:   server.ExplorerOptions{On: c.Explorer},
 		Clock:      server.ClockOptions(c.Clock),
 		Logger:     c.Logger,
 		Tokens: server.TokenOptions{

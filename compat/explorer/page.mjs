@@ -6,6 +6,9 @@ import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 export const endpoint = process.env.DECAN_ENDPOINT, adminEndpoint = process.env.DECAN_ADMIN;
+
+/** The server of decan demo, which run.sh starts. */
+export const demo = { endpoint: process.env.DEMO_ENDPOINT, admin: process.env.DEMO_ADMIN };
 assert.ok(endpoint && adminEndpoint, "DECAN_ENDPOINT is not set: run compat/explorer/run.sh");
 export const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
@@ -17,7 +20,7 @@ export const browser = await chromium.launch({ executablePath: process.env.CHROM
 export const troubles = [];
 
 /** Opens a page, which must not fail, violate its policy, or ask another origin. */
-export async function open(path = "/_explorer/", { width = 1360, height = 820, ...options } = {}) {
+export async function open(path = "/_explorer/", { width = 1360, height = 820, base = endpoint, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, ...options });
   const page = await context.newPage();
   page.on("pageerror", (error) => troubles.push(error.stack));
@@ -26,14 +29,14 @@ export async function open(path = "/_explorer/", { width = 1360, height = 820, .
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) troubles.push(message.text());
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(endpoint) && !/^(?:data|blob):/.test(request.url())) troubles.push(`a request for ${request.url()}`);
+    if (!request.url().startsWith(base) && !/^(?:data|blob):/.test(request.url())) troubles.push(`a request for ${request.url()}`);
   });
   page.on("dialog", (dialog) => {
     if (dialog.type() !== "beforeunload") troubles.push(`a dialog: ${dialog.message()}`);
     dialog.accept();
   });
   await page.addInitScript(() => addEventListener("securitypolicyviolation", (e) => console.error(`policy violated: ${e.violatedDirective} ${e.blockedURI}`)));
-  await page.goto(endpoint + path);
+  await page.goto(base + path);
   return page;
 }
 
@@ -57,18 +60,18 @@ export async function visit(page, place, selector) {
 }
 
 /** Sends a signed request of the REST protocol, as an SDK would. */
-export async function call(method, path, body, headers = {}) {
+export async function call(method, path, body, headers = {}, base = endpoint) {
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent), odd = parts.length % 2;
   const type = odd ? parts.at(-1) : parts.at(-2), link = (odd ? parts.slice(0, -1) : parts).join("/"), date = new Date().toUTCString().toLowerCase();
   const signature = createHmac("sha256", Buffer.from(key, "base64")).update(`${method.toLowerCase()}\n${type}\n${link}\n${date}\n\n`).digest("base64");
-  const answer = await fetch(endpoint + path, { method, body: body === undefined ? undefined : JSON.stringify(body), headers: { "x-ms-date": date, "x-ms-version": "2020-07-15", authorization: encodeURIComponent(`type=master&ver=1.0&sig=${signature}`), ...headers } });
+  const answer = await fetch(base + path, { method, body: body === undefined ? undefined : JSON.stringify(body), headers: { "x-ms-date": date, "x-ms-version": "2020-07-15", authorization: encodeURIComponent(`type=master&ver=1.0&sig=${signature}`), ...headers } });
   const text = await answer.text();
   return { status: answer.status, headers: answer.headers, body: text ? JSON.parse(text) : undefined };
 }
 
 /** Sends a request to the admin port. */
-export async function admin(method, path, body) {
-  const answer = await fetch(adminEndpoint + path, { method, body: body && JSON.stringify(body), headers: { "x-decan-key": key } });
+export async function admin(method, path, body, base = adminEndpoint) {
+  const answer = await fetch(base + path, { method, body: body && JSON.stringify(body), headers: { "x-decan-key": key } });
   const text = await answer.text();
   return { status: answer.status, body: path === "/metrics" ? text : text && JSON.parse(text) };
 }
@@ -113,13 +116,16 @@ export async function fillBatches(database, container, batches) {
   }
 }
 
-/** Writes a picture of the page, if pictures are asked for. */
-export async function picture(page, name) {
+/** Writes a picture of the page, if pictures are asked for; height is that of the window for it. */
+export async function picture(page, name, height) {
   const directory = process.env.EXPLORER_PICTURES;
   if (!directory) return;
   mkdirSync(directory, { recursive: true });
   await page.locator("#messages .note").first().waitFor({ state: "detached", timeout: 8000 }).catch(() => {});
+  const size = page.viewportSize();
+  if (height) await page.setViewportSize({ ...size, height });
   await page.screenshot({ path: `${directory}/${name}.png` });
+  if (height) await page.setViewportSize(size);
 }
 
 /** Waits until an assertion holds. */

@@ -17,9 +17,9 @@ fi
 [ -n "$browser" ] || { echo "no Chromium: install the package chromium, or set CHROMIUM"; exit 69; }
 
 work=$(mktemp -d)
-server=
+servers=()
 clean() {
-	[ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; } || true
+	for server in "${servers[@]}"; do { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; } || true; done
 	rm -rf "$work"
 }
 trap clean EXIT
@@ -27,15 +27,25 @@ trap clean EXIT
 [ -d node_modules/playwright-core ] || npm ci --ignore-scripts --no-audit --no-fund --silent
 (cd ../.. && go build -o "$work/decan" ./cmd/decan)
 "$work/decan" serve --in-memory --limits laptop --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --cql-listen 127.0.0.1:0 --direct=false >"$work/banner" 2>"$work/log" &
-server=$!
-for _ in $(seq 300); do
-	grep -q '^  admin' "$work/banner" && break
-	kill -0 "$server" || { cat "$work/log"; exit 1; }
-	sleep 0.1
-done
-address() { sed -n "s#^  $1 *\(http://[^ ]*\)/.*#\1#p" "$work/banner"; }
+servers+=($!)
+# The data of the demo, for the key advisor. Its server loads them in about five seconds.
+"$work/decan" demo tenants --documents 1000 --keep >"$work/demo" 2>"$work/demobanner" &
+servers+=($!)
+begun() { # FILE, LOG, PROCESS
+	for _ in $(seq 600); do
+		grep -q '^  admin' "$1" && return
+		kill -0 "$3" 2>/dev/null || break
+		sleep 0.1
+	done
+	cat "$2"
+	return 1
+}
+begun "$work/banner" "$work/log" "${servers[0]}"
+begun "$work/demobanner" "$work/demobanner" "${servers[1]}"
+address() { sed -n "s#^  $2 *\(http://[0-9.:]*\).*#\1#p" "$work/$1" | head -1; }
 
-export CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN DECAN_CQL
-DECAN_ENDPOINT=$(address endpoint) DECAN_ADMIN=$(address admin)
+export CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN DECAN_CQL DEMO_ENDPOINT DEMO_ADMIN
+DECAN_ENDPOINT=$(address banner endpoint) DECAN_ADMIN=$(address banner admin)
+DEMO_ENDPOINT=$(address demobanner endpoint) DEMO_ADMIN=$(address demobanner admin)
 DECAN_CQL=$(sed -n "s#^  cql *\([0-9.]*:[0-9]*\).*#\1#p" "$work/banner")
-node --test --test-concurrency=1 --test-timeout=300000 "$@" ./*.test.mjs
+node --test --test-concurrency=1 --test-timeout=300000 ${FILES:-./*.test.mjs} "$@"

@@ -2,7 +2,7 @@
 // It can also be filled with what clients do, which the server records.
 
 import { button, el, field, show, unique } from "./dom.js";
-import { admin } from "./api.js";
+import { admin, caller } from "./api.js";
 import { fail, tell } from "./dialog.js";
 import { plural } from "./format.js";
 
@@ -13,7 +13,7 @@ const figures = [
   ["writesPerSecond", "Writes per second", "0"],
   ["readsPerSecond", "Point reads per second", "0"],
   ["throughput", "Provisioned RU/s", "what it needs"],
-  ["loadHours", "Load everything within hours", "no limit"],
+  ["loadHours", "Load all within hours", "no limit"],
 ];
 
 const parameterName = /@\w+/g;
@@ -28,13 +28,13 @@ export class Workload {
     this.inputs = figures.map(([, , placeholder]) => el("input", { type: "number", min: "0", step: "any", placeholder, autocomplete: "off" }));
     this.growth = el("input", { placeholder: "10, 100", autocomplete: "off" });
     this.paths = el("datalist", { id: unique("paths") });
-    this.largest = shares("Largest value of a property", this.paths.id);
-    this.busiest = shares("Busiest value of a property", this.paths.id);
+    this.largest = shares("Largest value", this.paths.id);
+    this.busiest = shares("Busiest value", this.paths.id);
     this.queries = el("ul", { class: "workqueries" });
-    this.record = button("Record from clients", () => this.toggle(), { title: "Counts the queries, without their values, and the writes and reads that clients send from now on" });
+    this.record = button("Record from clients", () => this.toggle(), { disabled: !caller.admin, title: "Counts the queries, without their values, and the writes and reads that clients send from now on" });
     this.state = el("span", { class: "hint", role: "status" });
     this.root = el("div", { class: "workload" }, this.paths,
-      el("div", { class: "figures" }, figures.map(([, label], i) => field(label, this.inputs[i])), field("Grows by the factors", this.growth), this.largest.root, this.busiest.root),
+      el("div", { class: "figures" }, figures.map(([, label], i) => field(label, this.inputs[i])), field("Grows by factors", this.growth), this.largest.root, this.busiest.root),
       el("h3", {}, "Queries"), this.queries,
       el("div", { class: "actionbar" }, button("Add query", () => this.add({ query: "SELECT * FROM c WHERE ", perSecond: 1 }).focus()), this.record, this.state));
     this.bare();
@@ -81,7 +81,7 @@ export class Workload {
       if (input.value !== "") w[name] = Number(input.value);
     });
     const growth = this.growth.value.split(/[\s,;×x]+/).filter(Boolean).map(Number);
-    if (growth.some((g) => !(g >= 1))) throw new Error("Grows by the factors: give numbers of 1 or more with commas between them.");
+    if (growth.some((g) => !(g >= 1))) throw new Error("Grows by factors: give numbers of 1 or more with commas between them.");
     if (growth.length) w.growth = growth;
     for (const [name, input] of [["largest", this.largest], ["busiest", this.busiest]]) {
       const share = input.value;

@@ -69,7 +69,7 @@ func (c *tenantsCommand) Run(io console.Streams) error {
 // run starts a server in memory, with limits that are low enough to be reached, and
 // sends it the requests of an ordinary client.
 func (c *tenantsCommand) run(ctx context.Context, io console.Streams) (err error) {
-	server, err := decan.Start(ctx, decan.Config{AdminListen: "127.0.0.1:0", Limits: "laptop"})
+	server, err := decan.Start(ctx, decan.Config{AdminListen: "127.0.0.1:0", Limits: "laptop", Explorer: true})
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,9 @@ func (c *tenantsCommand) run(ctx context.Context, io console.Streams) (err error
 func invitation(server *decan.Server) string {
 	admin := strings.TrimSuffix(server.AdminEndpoint(), "/")
 	last := demoLayouts[len(demoLayouts)-1].container
-	return fmt.Sprintf("\nThe server runs until Ctrl-C.\n  endpoint  %s\n  key       %s\n  admin     %s\n\n"+
+	return fmt.Sprintf("\nThe server runs until Ctrl-C.\n  endpoint  %s\n  explorer  %s_explorer/\n  key       %s\n  admin     %s\n\n"+
 		"  decan partitions %s %s --admin %s --watch 1s\n  decan explain %s %s \"SELECT * FROM c WHERE c.TenantId = '%s'\" --endpoint %s\n",
-		server.Endpoint(), server.Key(), admin, demoDatabase, last, admin, demoDatabase, last, demoLargest, server.Endpoint())
+		server.Endpoint(), server.Endpoint(), server.Key(), admin, demoDatabase, last, admin, demoDatabase, last, demoLargest, server.Endpoint())
 }
 
 // demoLayout is a container with its partition key.
