@@ -10,8 +10,9 @@ import (
 )
 
 // connect fills in the flags of the selected command that say where the server is, from
-// a connection string. What the command line says itself, and a variable of the
-// environment against a connection string of the environment, takes precedence.
+// a connection string, and the admin port from the endpoint. What the command line says
+// itself, and a variable of the environment against a connection string of the
+// environment, takes precedence.
 func connect(parsed *kong.Context) error {
 	given := map[string]bool{}
 	for _, step := range parsed.Path {
@@ -28,7 +29,22 @@ func connect(parsed *kong.Context) error {
 	if err := chooseCaller(flags, given); err != nil {
 		return err
 	}
-	connection := flags["connection-string"]
+	if err := connectTo(flags["connection-string"], flags, given); err != nil {
+		return err
+	}
+	// A command with an endpoint has the admin port of the same machine, not that of
+	// another server.
+	endpoint, admin := flags["endpoint"], flags["admin"]
+	if endpoint != nil && admin != nil && !given["admin"] && !fromEnvironment(admin) {
+		if port := remote.AdminOf(endpoint.Target.String()); port != "" {
+			admin.Target.SetString(port)
+		}
+	}
+	return nil
+}
+
+// connectTo is connect for the connection string.
+func connectTo(connection *kong.Flag, flags map[string]*kong.Flag, given map[string]bool) error {
 	if connection == nil || connection.Target.String() == "" {
 		return nil
 	}

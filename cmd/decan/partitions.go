@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/remote"
@@ -120,7 +121,8 @@ func (c *partitionsListCommand) show(ctx context.Context, out io.Writer) error {
 	if err := c.Ask(ctx, http.MethodGet, "partitions", query, &table); err != nil {
 		return err
 	}
-	text := table.String()
+	width, _ := console.Window(out)
+	text := table.fitting(width)
 	if c.Watch > 0 {
 		text = clearScreen + text
 	}
@@ -128,9 +130,53 @@ func (c *partitionsListCommand) show(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// String returns the table: a line for each partition, with a bar for its size and
-// one for its throughput.
-func (t partitionTable) String() string {
+// fitting returns the table for a terminal with that many columns: if they are too few,
+// without ranges and bars. 0 is no terminal.
+func (t partitionTable) fitting(width int) string {
+	wide := t.String()
+	for line := range strings.Lines(wide) {
+		if width > 0 && utf8.RuneCountInString(line) > width+1 { // with its end
+			return t.narrow(width)
+		}
+	}
+	return wide
+}
+
+// narrow returns a table without ranges and bars.
+func (t partitionTable) narrow(width int) string {
+	var b strings.Builder
+	b.WriteString(strings.Replace(t.head(), ", a query asks", "\na query asks", 1))
+	line := func(cells ...any) {
+		text := []rune(strings.TrimRight(fmt.Sprintf("%-5s %12s %9s %9s %9s %7s %9s  %s", cells...), " "))
+		if len(text) > width {
+			text = append(text[:max(width, 1)-1], '…')
+		}
+		b.WriteString(string(text) + "\n")
+	}
+	line("id", "documents", "size", "of "+strings.ReplaceAll(console.Size(t.Limits.Bytes), " ", ""), "RU/s", "busiest", "throttled", "hottest key")
+	for _, p := range t.Partitions {
+		line(p.ID, console.Grouped(p.Documents), console.Size(p.Bytes), fmt.Sprintf("%.0f %%", p.filled(t.Limits.Bytes)), p.rate(),
+			fmt.Sprintf("%.0f %%", p.Normalized), console.Grouped(p.Throttled), p.hottest())
+	}
+	for _, p := range t.Partitions {
+		b.WriteString(p.progress())
+	}
+	return b.String()
+}
+
+// filled returns which part of its limit a partition has, in percent.
+func (p partitionRow) filled(limit int64) float64 { return 100 * float64(p.Bytes) / float64(max(limit, 1)) }
+
+// rate returns the throughput of a partition.
+func (p partitionRow) rate() string {
+	if p.Share > 0 {
+		return console.Grouped(int64(p.Share + 0.5))
+	}
+	return "-"
+}
+
+// head returns the line above the table, and an empty one.
+func (t partitionTable) head() string {
 	var documents, bytes int64
 	var share float64
 	for _, p := range t.Partitions {
@@ -145,16 +191,20 @@ func (t partitionTable) String() string {
 		fmt.Fprintf(&b, ", a query asks %.1f of them on average", t.Visits.Mean)
 	}
 	b.WriteString("\n\n")
+	return b.String()
+}
+
+// String returns the table: a line for each partition, with a bar for its size and
+// one for its throughput.
+func (t partitionTable) String() string {
+	var b strings.Builder
+	b.WriteString(t.head())
 	fmt.Fprintf(&b, "%-5s %-23s %12s %9s %-17s %9s %-17s %9s  %s\n",
 		"id", "range", "documents", "size", "of "+console.Size(t.Limits.Bytes), "RU/s", "busiest second", "throttled", "hottest key")
 	for _, p := range t.Partitions {
-		rate := "-"
-		if p.Share > 0 {
-			rate = console.Grouped(int64(p.Share + 0.5))
-		}
 		fmt.Fprintf(&b, "%-5s %-23s %12s %9s %s %9s %s %9s  %s\n",
 			p.ID, shortRange(p.Min, p.Max), console.Grouped(p.Documents), console.Size(p.Bytes),
-			console.Gauge(100*float64(p.Bytes)/float64(max(t.Limits.Bytes, 1))), rate, console.Gauge(p.Normalized), console.Grouped(p.Throttled), p.hottest())
+			console.Gauge(p.filled(t.Limits.Bytes)), p.rate(), console.Gauge(p.Normalized), console.Grouped(p.Throttled), p.hottest())
 	}
 	for _, p := range t.Partitions {
 		b.WriteString(p.progress())

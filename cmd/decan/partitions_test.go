@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,6 +46,23 @@ Partition 5: 1 document of deleted partition keys deleted.
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	var table partitionTable
+	if err := json.Unmarshal([]byte(partitionsAnswer(12345)), &table); err != nil {
+		t.Fatal(err)
+	}
+	const narrow = `shop/orders  2 physical partitions, 12,346 documents, 7.5 MB, 600 RU/s
+a query asks 1.5 of them on average
+
+id       documents      size   of 10MB      RU/s busiest throttled  hottest key
+4           12,345    7.5 MB      75 %       600   100 %     1,234  ["Contoso",…
+5                1     100 B       0 %         -     2 %         0  2B 1 RU
+`
+	if got, _, _ := strings.Cut(table.fitting(80), "Partition 4"); got != narrow {
+		t.Errorf("in 80 columns\n%s\nwant\n%s", got, narrow)
+	}
+	if table.fitting(200) != want {
+		t.Error("a wide terminal has another table than a pipe")
 	}
 }
 

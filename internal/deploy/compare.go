@@ -90,18 +90,28 @@ func (i Item) Compare(raw, current *jsonc.Object) (Change, error) {
 }
 
 // accountID returns the id of the account of a resource.
-func (i Item) accountID() string {
-	lower := strings.ToLower(i.ID)
+func (i Item) accountID() string { return i.ID[:accountEnd(i.ID)] }
+
+// accountEnd returns where the id of the account ends in an id that begins with it; 0 if
+// it does not.
+func accountEnd(id string) int {
+	lower := strings.ToLower(id)
 	const segment = "/databaseaccounts/"
 	at := strings.Index(lower, segment)
 	if at < 0 {
-		return ""
+		return 0
 	}
 	at += len(segment)
 	if end := strings.IndexByte(lower[at:], '/'); end >= 0 {
-		return i.ID[:at+end]
+		return at + end
 	}
-	return i.ID
+	return len(id)
+}
+
+// BelowAccount returns the part of a scope below its account, such as /dbs/shop, whether
+// the scope begins with the id of the account or not; "" is the account.
+func BelowAccount(scope string) string {
+	return strings.TrimSuffix(scope[accountEnd(scope):], "/")
 }
 
 // relative cuts the id of the account from the strings of a value: the account of the

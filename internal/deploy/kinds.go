@@ -93,11 +93,20 @@ func (i Item) Title() string { return string(i.Kind) + " " + i.Path() }
 // OfTables reports whether the resource belongs to the Cassandra API.
 func (i Item) OfTables() bool { return strings.Contains(i.shape, "cassandra") }
 
-// Items returns the resources of a deployment by kind. Other resources, and those of
-// several accounts, are an error that names all of them; with ignore the other resources
-// are left out, and returned as others.
-func (d *Deployment) Items(ignore bool) (items []Item, others []*Resource, err error) {
+// Choice is which resources of a template are deployed.
+type Choice struct {
+	// Ignore leaves out the resources that do not exist here.
+	Ignore bool
+	// Account leaves out the resources of other accounts; "" if the template has one.
+	Account string
+}
+
+// Items returns the resources of a deployment by kind, and as others those that are left
+// out. Resources that do not exist here, and those of several accounts, are an error that
+// names all of them unless they are to be left out.
+func (d *Deployment) Items(choice Choice) (items []Item, others []*Resource, err error) {
 	var accounts []string
+	var unknown []*Resource
 	for _, r := range d.Resources {
 		rest, ours := cutFold(r.Type, provider)
 		kind, known := typeKinds[strings.ToLower(rest)]
@@ -110,7 +119,7 @@ func (d *Deployment) Items(ignore bool) (items []Item, others []*Resource, err e
 		}
 		if !ours || !known {
 			if !strings.EqualFold(r.Type, "Microsoft.Resources/resourceGroups") {
-				others = append(others, r)
+				others, unknown = append(others, r), append(unknown, r)
 			}
 			continue
 		}
@@ -120,15 +129,27 @@ func (d *Deployment) Items(ignore bool) (items []Item, others []*Resource, err e
 		if !slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, names[0]) }) {
 			accounts = append(accounts, names[0])
 		}
+		if choice.Account != "" && !strings.EqualFold(names[0], choice.Account) {
+			others = append(others, r)
+			continue
+		}
 		items = append(items, item)
 	}
-	if len(others) > 0 && !ignore {
-		return nil, others, refuse(others)
+	if len(unknown) > 0 && !choice.Ignore {
+		return nil, others, refuse(unknown)
 	}
-	if len(accounts) > 1 {
-		return nil, others, &Error{Code: "NotSupported", Message: fmt.Sprintf("The template has resources of %d accounts, '%s'. A server is one account.", len(accounts), strings.Join(accounts, "', '"))}
+	if len(items) == 0 && len(accounts) > 0 {
+		return nil, others, notSupported("The template has no resources of the account '%s', but those of '%s'.", choice.Account, strings.Join(accounts, "', '"))
 	}
+	if len(accounts) > 1 && choice.Account == "" {
+		return nil, others, notSupported("The template has resources of %d accounts, '%s'. A server is one account: choose it with --account.", len(accounts), strings.Join(accounts, "', '"))
+	}
+	d.account = choice.Account
 	return items, others, nil
+}
+
+func notSupported(format string, args ...any) error {
+	return &Error{Code: "NotSupported", Message: fmt.Sprintf(format, args...)}
 }
 
 func cutFold(s, prefix string) (rest string, found bool) {

@@ -48,7 +48,7 @@ type Result struct {
 // may be fewer than items if the deployment ends early. runtime evaluates outputs; with
 // whatIf as if the resources were deployed.
 func (d *Deployment) Run(ctx context.Context, items []Item, target Target, whatIf bool, observe func(position int, r *Result)) (results []Result, runtime expression.Runtime, err error) {
-	run := &run{ctx: ctx, target: target, whatIf: whatIf, planned: map[string]*jsonc.Object{}}
+	run := &run{ctx: ctx, target: target, whatIf: whatIf, account: d.account, planned: map[string]*jsonc.Object{}}
 	failed := map[*Resource]string{}
 	for i, item := range items {
 		if err := ctx.Err(); err != nil {
@@ -87,6 +87,7 @@ type run struct {
 	ctx     context.Context
 	target  Target
 	whatIf  bool
+	account string                   // The one whose resources are deployed; "" if there is only one.
 	planned map[string]*jsonc.Object // The properties of resources by id, for what-if.
 }
 
@@ -186,11 +187,24 @@ func ItemOf(id string) (Item, bool) {
 	return item, true
 }
 
+// ErrOtherAccount is the error of an expression that asks for a resource of an account
+// that was not chosen.
+var ErrOtherAccount = errors.New("the resource is of another account")
+
+// other reports whether a resource is of an account that was not chosen.
+func (r *run) other(item Item) bool {
+	account, _, _ := strings.Cut(item.Name, "/")
+	return r.account != "" && !strings.EqualFold(account, r.account)
+}
+
 // Reference implements [expression.Runtime].
 func (r *run) Reference(id, apiVersion string, full bool) (any, error) {
 	item, known := ItemOf(id)
 	if !known {
 		return nil, fmt.Errorf("the resource '%s' does not exist here", id)
+	}
+	if r.other(item) {
+		return nil, fmt.Errorf("%s: %w", id, ErrOtherAccount)
 	}
 	current, err := r.target.Read(r.ctx, item)
 	if err != nil {
@@ -217,6 +231,9 @@ func (r *run) List(operation, id, _ string, _ []any) (any, error) {
 	item, known := ItemOf(id)
 	if !known || item.Kind != Account {
 		return nil, fmt.Errorf("the resource '%s' has no operation '%s' here", id, operation)
+	}
+	if r.other(item) {
+		return nil, fmt.Errorf("%s: %w", id, ErrOtherAccount)
 	}
 	return r.target.List(r.ctx, operation)
 }

@@ -163,6 +163,8 @@ type Deployment struct {
 
 	x *expander
 	t *template
+
+	account string // The one that was chosen; see [Choice].
 }
 
 // Resource is a resource that a template asks for.

@@ -96,7 +96,7 @@ func expandFiles(files map[string]string) error {
 	}
 	d, err := deploy.Expand(request)
 	if err == nil {
-		_, _, err = d.Items(false)
+		_, _, err = d.Items(deploy.Choice{})
 	}
 	return err
 }

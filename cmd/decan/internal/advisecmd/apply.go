@@ -21,7 +21,7 @@ type applyFlags struct {
 	Apply  bool   `env:"-" help:"Make a container with the best key and copy the documents of --container into it (S106). The source stays as it is."`
 	Into   string `env:"-" placeholder:"NAME" help:"The container that --apply makes, in the same database (default: the source's name with -rekeyed)."`
 	Online bool   `env:"-" help:"With --apply, also copy later changes of the source, until decan copy complete."`
-	Admin  string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for --record and --apply (${default})."`
+	Admin  string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for --record and --apply (default: port 8080 of the machine of the endpoint)."`
 }
 
 // check refuses what cannot be applied.

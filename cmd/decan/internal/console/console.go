@@ -61,6 +61,16 @@ func Window(out io.Writer) (width, height int) {
 	return width, height
 }
 
+// Fit cuts a line that is drawn again and again to the width of the terminal that out is:
+// of one that wraps, the first row would stay. If out is none, the line stays as it is.
+func Fit(out io.Writer, line string) string {
+	width, _ := Window(out)
+	if runes := []rune(line); width > 0 && len(runes) > width {
+		return string(runes[:width])
+	}
+	return line
+}
+
 // Exit is an error with an exit status of its own. Without it a failed command ends
 // with 1.
 type Exit struct {
@@ -187,10 +197,10 @@ func (m *Meter) Show(part float64, text string) {
 	}
 	switch tenths := 1 + int(part*10); {
 	case m.Terminal && part >= 0:
-		fmt.Fprintf(m.out, "\r\x1b[K%s  %s", Gauge(100*part), text)
+		fmt.Fprint(m.out, "\r\x1b[K", Fit(m.out, Gauge(100*part)+"  "+text))
 		m.open = true
 	case m.Terminal:
-		fmt.Fprintf(m.out, "\r\x1b[K%s", text)
+		fmt.Fprint(m.out, "\r\x1b[K", Fit(m.out, text))
 		m.open = true
 	case part >= 0 && tenths > m.tenths:
 		m.tenths = tenths

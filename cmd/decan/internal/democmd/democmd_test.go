@@ -6,18 +6,56 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/creack/pty"
 	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/cmd/decan/internal/console/consoletest"
 	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestDemoTenants runs the demonstration with few events, and checks the server that keeps
+// terminal returns a terminal of 80 columns, and copies to out what is written to it. wait
+// closes it and returns when everything is copied.
+func terminal(t *testing.T, out io.Writer) (file *os.File, wait func()) {
+	t.Helper()
+	screen, file, err := pty.Open()
+	if err != nil {
+		t.Skipf("this system has no terminals: %v", err)
+	}
+	if err := pty.Setsize(screen, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {
+		t.Fatal(err)
+	}
+	var copying sync.WaitGroup
+	copying.Go(func() {
+		_, _ = io.Copy(struct{ io.Writer }{out}, screen) // It ends with an error after the last writer.
+	})
+	return file, sync.OnceFunc(func() {
+		file.Close()
+		copying.Wait()
+		screen.Close()
+	})
+}
+
+// tooWide returns the lines of a terminal that wrap, except sentences, commands and the key.
+func tooWide(text string) (lines []string) {
+	for line := range strings.SplitSeq(strings.NewReplacer("\x1b[K", "", "\r", "\n").Replace(text), "\n") {
+		if utf8.RuneCountInString(line) > 80 && !strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "  decan ") && !strings.HasPrefix(line, "  key ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestDemoTenants runs the demonstration with few events, with its progress in a terminal
+// and its results in a pipe, and checks the server that keeps
 // running and the properties of the four keys that do not depend on the numbers (S6, S31,
 // S32, S33, S34, S38, S39, S42).
 func TestDemoTenants(t *testing.T) {
@@ -38,9 +76,12 @@ func TestDemoTenants(t *testing.T) {
 	}}
 	var out bytes.Buffer
 	c := &tenantsCommand{Documents: demoDocumentsMin, JSON: true, Keep: true}
-	if err := c.run(ctx, console.Streams{Out: &out, Err: progress}); err != nil {
+	file, wait := terminal(t, progress)
+	defer wait()
+	if err := c.run(ctx, console.Streams{Out: &out, Err: file}); err != nil {
 		t.Fatal(err)
 	}
+	wait()
 	var report demoReport
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
@@ -57,7 +98,7 @@ func TestDemoTenants(t *testing.T) {
 	}
 	for i := range report.Layouts {
 		demoHolds(t, &report, &report.Layouts[i])
-		if line := fmt.Sprintf("%-28s 1,000 of 1,000, %d physical partitions", demoLayouts[i].title, report.Layouts[i].Partitions); !strings.Contains(progress.String(), line) {
+		if line := fmt.Sprintf("%s ██████████  100 %% 1,000 of 1,000, %d partitions", demoLayouts[i].title, report.Layouts[i].Partitions); !strings.Contains(progress.String(), line) {
 			t.Errorf("the progress has no line %q:\n%s", line, progress.String())
 		}
 	}
@@ -75,6 +116,16 @@ func TestDemoTenants(t *testing.T) {
 	}
 	if lines := strings.Count(text.String(), "\n"); lines > 24 {
 		t.Errorf("the table has %d lines, more than a screen", lines)
+	}
+	var narrow bytes.Buffer
+	file, wait = terminal(t, &narrow)
+	defer wait()
+	if err := report.print(file); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	if lines := tooWide(narrow.String() + progress.String()); lines != nil || strings.Count(narrow.String(), "partition key ") != 2 {
+		t.Errorf("in a terminal of 80 columns these lines are too long: %q\n%s", lines, narrow.String())
 	}
 }
 
@@ -173,16 +224,24 @@ func TestDemoEvents(t *testing.T) {
 	}
 }
 
-// TestDemoInterrupted: an interrupted load ends with an error and without a table.
+// TestDemoInterrupted: an interrupted load ends with an error and without a table. In a pipe
+// there is no progress.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
-	progress := &consoletest.Until{Text: "of 1,000", Told: func(string) { cancel() }}
+	file, wait := terminal(t, &consoletest.Until{Text: "of 1,000", Told: func(string) { cancel() }})
+	defer wait()
 	c := &tenantsCommand{Documents: demoDocumentsMin}
-	if err := c.run(ctx, console.Streams{Out: &out, Err: progress}); err == nil || out.Len() > 0 {
+	if err := c.run(ctx, console.Streams{Out: &out, Err: file}); err == nil || out.Len() > 0 {
 		t.Errorf("%v %s", err, out.String())
+	}
+	m := newLoadMeter(&out, "/TenantId", 2_000)
+	m.show(3)
+	m.endLine()
+	if out.Len() > 0 {
+		t.Errorf("in a pipe: %s", out.String())
 	}
 }
 
@@ -197,8 +256,7 @@ func TestLoadMeter(t *testing.T) {
 	m.show(3)
 	m.endLine()
 	m.endLine()
-	m.finish(3)
-	want := "\r\x1b[K/TenantId                    [" + strings.Repeat("#", 15) + strings.Repeat("-", 15) + "] 1,000 of 2,000, 3 physical partitions, 7 refused\n"
+	want := "\r\x1b[K/TenantId █████·····   50 % 1,000 of 2,000, 3 partitions, 7 refused\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -82,29 +82,22 @@ func (r *demoResult) add(name, text string, cost remote.QueryCost, offered int) 
 	r.Queries = append(r.Queries, demoAnswer{Name: name, Text: text, Missing: offered - cost.Documents, QueryCost: cost})
 }
 
-// print prints a column for each key, and below the table a line about each.
+// print prints a column for each key, and below the table a line about each. In a terminal
+// that is too narrow for all columns it prints several tables, one after the other.
 func (r *demoReport) print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of about %s, written to four containers\n\n", console.Counted(int64(r.Events), "event"), console.Size(int64(r.EventBytes)))
-	line := func(name string, cell func(demoResult) string) {
-		text := fmt.Sprintf("%-22s", name)
-		for _, layout := range r.Layouts {
-			text += fmt.Sprintf("  %*s", max(20, len(layout.Key)), cell(layout))
+	atOnce := len(r.Layouts)
+	if width, _ := console.Window(out); width > 0 && width < r.width(r.Layouts) {
+		for atOnce = 1; r.width(r.Layouts[len(r.Layouts)-atOnce-1:]) <= width; atOnce++ {
 		}
-		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
-	line("partition key", func(l demoResult) string { return l.Key })
-	line("physical partitions", func(l demoResult) string { return console.Grouped(int64(l.Partitions)) })
-	line("largest logical one", func(l demoResult) string { return console.Size(l.LargestBytes) })
-	line("refused writes", func(l demoResult) string { return console.Grouped(int64(l.Refused)) })
-	b.WriteString("\npartitions asked, and request units, of a query for\n")
 	missing := false
-	for i := range r.Layouts[0].Queries {
-		line(r.Layouts[0].Queries[i].Name, func(l demoResult) string {
-			q := l.Queries[i]
-			missing = missing || q.Missing > 0
-			return q.cell()
-		})
+	for layouts := range slices.Chunk(r.Layouts, atOnce) {
+		missing = r.table(&b, layouts) || missing
+		if atOnce < len(r.Layouts) {
+			b.WriteString("\n")
+		}
 	}
 	if missing {
 		b.WriteString("* finds fewer documents, because writes were refused\n")
@@ -115,6 +108,45 @@ func (r *demoReport) print(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// width returns the number of columns of a table.
+func (r *demoReport) width(layouts []demoResult) int {
+	n := demoNames
+	for _, layout := range layouts {
+		n += 2 + max(demoCell, len(layout.Key))
+	}
+	return n
+}
+
+// The columns of the names of rows, and of a key at least.
+const (
+	demoNames = 22
+	demoCell  = 20
+)
+
+// table prints a table of some keys, and reports whether a query missed documents.
+func (r *demoReport) table(b *strings.Builder, layouts []demoResult) (missing bool) {
+	line := func(name string, cell func(demoResult) string) {
+		text := fmt.Sprintf("%-*s", demoNames, name)
+		for _, layout := range layouts {
+			text += fmt.Sprintf("  %*s", max(demoCell, len(layout.Key)), cell(layout))
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	line("partition key", func(l demoResult) string { return l.Key })
+	line("physical partitions", func(l demoResult) string { return console.Grouped(int64(l.Partitions)) })
+	line("largest logical one", func(l demoResult) string { return console.Size(l.LargestBytes) })
+	line("refused writes", func(l demoResult) string { return console.Grouped(int64(l.Refused)) })
+	b.WriteString("\npartitions asked, and request units, of a query for\n")
+	for i := range layouts[0].Queries {
+		line(layouts[0].Queries[i].Name, func(l demoResult) string {
+			q := l.Queries[i]
+			missing = missing || q.Missing > 0
+			return q.cell()
+		})
+	}
+	return missing
 }
 
 // cell returns the text in a column of the table.
@@ -154,8 +186,8 @@ func (r *demoResult) asks(name string) string {
 	return "none"
 }
 
-// loadMeter shows the progress of a load: on a terminal as a bar that is redrawn,
-// elsewhere as a line for each quarter. Writers count; one goroutine at a time shows.
+// loadMeter shows the progress of a load on a terminal, as a bar that is redrawn. Writers
+// count; one goroutine at a time shows.
 type loadMeter struct {
 	done, refused atomic.Int64
 
@@ -163,7 +195,6 @@ type loadMeter struct {
 	terminal bool
 	title    string
 	total    int
-	quarter  int  // the last one shown
 	open     bool // the line of the bar has no end yet
 }
 
@@ -173,28 +204,16 @@ func newLoadMeter(out io.Writer, title string, total int) *loadMeter {
 
 // show shows the progress, with the number of physical partitions.
 func (m *loadMeter) show(partitions int) {
-	part := float64(m.done.Load()) / float64(max(m.total, 1))
-	if m.terminal {
-		fmt.Fprintf(m.out, "\r\x1b[K%-28s %s %s", m.title, console.Bar(part), m.figures(partitions))
-		m.open = true
+	if !m.terminal {
 		return
 	}
-	// The last quarter ends with the last split.
-	if quarter := min(int(part*4), 3); quarter > m.quarter {
-		m.quarter = quarter
-		fmt.Fprintf(m.out, "%-28s %s\n", m.title, m.figures(partitions))
-	}
-}
-
-// finish shows the result of a load. A bar already shows it.
-func (m *loadMeter) finish(partitions int) {
-	if !m.terminal {
-		fmt.Fprintf(m.out, "%-28s %s\n", m.title, m.figures(partitions))
-	}
+	part := float64(m.done.Load()) / float64(max(m.total, 1))
+	fmt.Fprint(m.out, "\r\x1b[K", console.Fit(m.out, fmt.Sprintf("%s %s %s", m.title, console.Gauge(100*part), m.figures(partitions))))
+	m.open = true
 }
 
 func (m *loadMeter) figures(partitions int) string {
-	text := fmt.Sprintf("%s of %s, %s", console.Grouped(m.done.Load()), console.Grouped(int64(m.total)), console.Counted(int64(partitions), "physical partition"))
+	text := fmt.Sprintf("%s of %s, %s", console.Grouped(m.done.Load()), console.Grouped(int64(m.total)), console.Counted(int64(partitions), "partition"))
 	if refused := m.refused.Load(); refused > 0 {
 		text += fmt.Sprintf(", %s refused", console.Grouped(refused))
 	}

@@ -33,6 +33,7 @@ type Deploy struct {
 	Parameters []string `short:"p" sep:"none" env:"-" placeholder:"FILE|NAME=VALUE" help:"A parameters file, or the value of one parameter: text for a string, JSON for others. May be given several times; values replace those of files."`
 	WhatIf     bool     `name:"what-if" env:"-" help:"Only show what would change."`
 	Ignore     bool     `name:"ignore-other-resources" env:"-" help:"Leave out resources that do not exist here, such as networks and vaults (default: the template is refused)."`
+	Only       string   `name:"account" env:"-" placeholder:"NAME" help:"Of a template with several accounts the one that the server is; resources of the others are left out."`
 	JSON       bool     `env:"-" help:"Print changes and outputs as JSON."`
 
 	placeFlags
@@ -49,7 +50,7 @@ type placeFlags struct {
 
 // targetFlags say where the server is.
 type targetFlags struct {
-	Admin string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for roles and listKeys (${default})."`
+	Admin string `name:"admin" default:"http://127.0.0.1:8080" env:"DECAN_ADMIN" placeholder:"URL" help:"The admin port of the server, for roles and listKeys (default: port 8080 of the machine of the endpoint)."`
 
 	remote.Account
 	remote.Cassandra
@@ -84,7 +85,7 @@ func (c *Deploy) Run(streams console.Streams) error {
 	if err != nil {
 		return err
 	}
-	items, others, err := deployment.Items(c.Ignore)
+	items, others, err := deployment.Items(deploy.Choice{Ignore: c.Ignore, Account: c.Only})
 	if err != nil {
 		return c.placed(err)
 	}
@@ -111,6 +112,9 @@ func (c *Deploy) Run(streams console.Streams) error {
 		return err
 	}
 	if failed := report.failed(results); failed > 0 {
+		if c.WhatIf {
+			return fmt.Errorf("%d of %s would not be deployed", failed, console.Counted(len(items), "resource"))
+		}
 		return fmt.Errorf("%d of %s not deployed", failed, console.Counted(len(items), "resource"))
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 
 // Export is decan export template.
 type Export struct {
-	Database string `arg:"" help:"The database, or the keyspace of the Cassandra API."`
+	Database string `arg:"" optional:"" help:"The database, or the keyspace of the Cassandra API (default: the whole account)."`
 	Bicep    bool   `env:"-" help:"Write Bicep (default: JSON)."`
 
 	targetFlags
@@ -37,7 +37,7 @@ func (c *Export) Run(streams console.Streams) error {
 	ctx, stop := console.Interruptible()
 	defer stop()
 	e := &exporter{client: target}
-	if err := e.database(ctx, c.Database); err != nil {
+	if err := e.export(ctx, c.Database); err != nil {
 		return err
 	}
 	for _, note := range e.notes {
@@ -116,6 +116,52 @@ func escaped(v any) any {
 	return v
 }
 
+// export exports a database or keyspace with its roles, or without a name all of them.
+func (e *exporter) export(ctx context.Context, name string) error {
+	names := []string{name}
+	if name == "" {
+		var err error
+		if names, err = e.names(ctx); err != nil {
+			return err
+		}
+	}
+	for _, each := range names {
+		if err := e.database(ctx, each); err != nil {
+			return err
+		}
+	}
+	return e.roles(ctx, name)
+}
+
+// names returns the databases and keyspaces of the account. Without a Cassandra API there
+// are no keyspaces.
+func (e *exporter) names(ctx context.Context) ([]string, error) {
+	list, err := e.documents.List(ctx, "the databases", []string{"dbs"}, "Databases")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, raw := range list {
+		found, err := parse(raw)
+		if err != nil {
+			return nil, err
+		}
+		id, _ := found.Get("id")
+		names = append(names, fmt.Sprint(id))
+	}
+	rows, err := e.cql.run(ctx, "SELECT keyspace_name FROM system_schema.keyspaces")
+	if err != nil {
+		e.notes = append(e.notes, "keyspaces are not exported: "+err.Error())
+	}
+	for _, row := range rows {
+		if name := string(row[0]); !strings.HasPrefix(name, "system") && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // database exports a database with its containers and their scripts, or the keyspace of
 // that name: a server that has the Cassandra API says which of the two it is.
 func (e *exporter) database(ctx context.Context, name string) error {
@@ -138,6 +184,13 @@ func (e *exporter) database(ctx context.Context, name string) error {
 		return err
 	}
 	e.add("sqlDatabases", []string{name}, jsonc.NewObject("id", name), options)
+	users, err := e.documents.List(ctx, "the users", []string{"dbs", name, "users"}, "Users")
+	if err != nil {
+		return err
+	}
+	if len(users) > 0 {
+		e.notes = append(e.notes, fmt.Sprintf("database %s: users and their permissions are not exported, since they have no resource type: %s", name, console.Counted(len(users), "user")))
+	}
 	list, err := e.documents.List(ctx, "the containers", []string{"dbs", name, "colls"}, "DocumentCollections")
 	if err != nil {
 		return err
@@ -231,7 +284,14 @@ func withoutSystem(o *jsonc.Object) *jsonc.Object {
 
 // keyspace exports a keyspace with its tables.
 func (e *exporter) keyspace(ctx context.Context, name string, found *jsonc.Object) error {
-	e.add("cassandraKeyspaces", []string{name}, found, nil)
+	options, err := e.options(ctx, "cassandraKeyspaces/throughputSettings", name)
+	if err != nil {
+		return err
+	}
+	e.add("cassandraKeyspaces", []string{name}, found, options)
+	if err := e.inexpressible(ctx, name); err != nil {
+		return err
+	}
 	rows, err := e.cql.run(ctx, "SELECT table_name FROM system_schema.tables WHERE keyspace_name = "+literal(name))
 	if err != nil {
 		return err
@@ -251,6 +311,34 @@ func (e *exporter) keyspace(ctx context.Context, name string, found *jsonc.Objec
 			return err
 		}
 		e.add("cassandraKeyspaces/tables", []string{name, table}, definition, options)
+	}
+	return nil
+}
+
+// inexpressible notes what a keyspace has and no resource type can have.
+func (e *exporter) inexpressible(ctx context.Context, name string) error {
+	where := " WHERE keyspace_name = " + literal(name)
+	for _, part := range []struct{ noun, query string }{
+		{"type", "SELECT type_name FROM system_schema.types" + where},
+		{"index", "SELECT index_name FROM system_schema.indexes" + where},
+		{"materialized view", "SELECT view_name FROM system_schema.views" + where},
+	} {
+		rows, err := e.cql.run(ctx, part.query)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			e.notes = append(e.notes, fmt.Sprintf("keyspace %s: the %s %s is not exported: it has no resource type", name, part.noun, row[0]))
+		}
+	}
+	rows, err := e.cql.run(ctx, "SELECT table_name, column_name, kind FROM system_schema.columns"+where)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if string(row[2]) == "static" {
+			e.notes = append(e.notes, fmt.Sprintf("table %s/%s: a template cannot say that the column %s is static", name, row[0], row[1]))
+		}
 	}
 	return nil
 }

@@ -244,6 +244,8 @@ func (r *report) outputs(d *deploy.Deployment, runtime expression.Runtime) error
 	for i, o := range d.Outputs {
 		value, err := d.Resolve(o, runtime)
 		switch {
+		case errors.Is(err, deploy.ErrOtherAccount):
+			value, o.Secure = "("+deploy.ErrOtherAccount.Error()+")", false
 		case err != nil && r.command.WhatIf:
 			value = jsonc.Text(o.Value)
 		case err != nil:

@@ -49,7 +49,7 @@ const adminPort = "8080"
 func AdminOf(endpoint string) string {
 	parsed, err := url.Parse(baseURL(endpoint))
 	if err != nil {
-		return "" // ParseConnection has refused it.
+		return "" // The endpoint is refused where it is used.
 	}
 	return "http://" + net.JoinHostPort(parsed.Hostname(), adminPort)
 }

@@ -211,7 +211,7 @@ func figures(p azcosmos.Progress) string {
 }
 
 // moveMeter shows the progress of a move: on a terminal as a bar that is redrawn,
-// elsewhere as a line for each phase and each tenth of it.
+// elsewhere as a line for each phase when it has ended.
 type moveMeter struct {
 	out      io.Writer
 	terminal bool
@@ -219,33 +219,31 @@ type moveMeter struct {
 
 	phase  resolver.Phase
 	counts map[string]int64 // items by target, as the phase began
-	shown  int              // tenths of the phase shown; -1 for none
+	named  bool             // the line of a phase without scans is written
 	open   bool             // the line of the bar has no end yet
+	last   string           // the line of the phase, elsewhere
 }
 
 // show shows the progress. The mover calls it after each save.
 func (m *moveMeter) show(p azcosmos.Progress) {
 	if p.Phase != m.phase {
 		m.endLine()
-		m.phase, m.shown, m.counts = p.Phase, -1, m.count(p)
+		m.phase, m.named, m.counts = p.Phase, false, m.count(p)
 	}
 	if len(p.Scans) == 0 {
-		if m.shown < 0 {
-			m.shown = 0
+		if !m.named {
+			m.named = true
 			fmt.Fprintf(m.out, "%s\n", p.Phase)
 		}
 		return
 	}
 	done := m.done(p)
 	if m.terminal {
-		fmt.Fprintf(m.out, "\r\x1b[K%-10s %s %3.0f %%  %s", p.Phase, console.Bar(done), 100*done, figures(p))
+		fmt.Fprint(m.out, "\r\x1b[K", console.Fit(m.out, fmt.Sprintf("%-10s %s  %s", p.Phase, console.Gauge(100*done), figures(p))))
 		m.open = true
 		return
 	}
-	if tenth := int(done * 10); tenth > m.shown {
-		m.shown = tenth
-		fmt.Fprintf(m.out, "%-10s %3.0f %%  %s\n", p.Phase, 100*done, figures(p))
-	}
+	m.last = fmt.Sprintf("%-10s %3.0f %%  %s\n", p.Phase, 100*done, figures(p))
 }
 
 // count requests the number of items that the scans of a phase will read.
@@ -285,6 +283,8 @@ func (m *moveMeter) endLine() {
 		fmt.Fprintln(m.out)
 		m.open = false
 	}
+	fmt.Fprint(m.out, m.last)
+	m.last = ""
 }
 
 type verifyCommand struct {

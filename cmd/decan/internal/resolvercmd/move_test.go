@@ -27,14 +27,11 @@ func TestMoveMeter(t *testing.T) {
 		want     string
 	}{
 		{false, `prepare
-copy         0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU
-copy        10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU
-copy        23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU
 copy       100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
 switch
 `},
 		{true, `prepare
-~copy       [------------------------------]   0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU~copy       [###---------------------------]  10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU~copy       [###---------------------------]  12 %  4 copied, 0 repaired, 0 deleted, 9.75 RU~copy       [######------------------------]  23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU~copy       [##############################] 100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
+~copy       ··········    0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU~copy       █·········   10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU~copy       █▎········   12 %  4 copied, 0 repaired, 0 deleted, 9.75 RU~copy       ██▎·······   23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU~copy       ██████████  100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
 switch
 `},
 	} {
