@@ -165,7 +165,9 @@ func (t partitionTable) narrow(width int) string {
 }
 
 // filled returns which part of its limit a partition has, in percent.
-func (p partitionRow) filled(limit int64) float64 { return 100 * float64(p.Bytes) / float64(max(limit, 1)) }
+func (p partitionRow) filled(limit int64) float64 {
+	return 100 * float64(p.Bytes) / float64(max(limit, 1))
+}
 
 // rate returns the throughput of a partition.
 func (p partitionRow) rate() string {

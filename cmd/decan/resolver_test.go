@@ -100,7 +100,7 @@ func (m *movers) migrate(args ...string) *moverProcess {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	args = append([]string{"resolver", "migrate", moverState, "--alone", "--lease", "300ms", "--timeout", "1s"}, args...)
+	args = append([]string{"resolver", "migrate", moverState, "--alone", "--lease", "300ms", "--timeout", "1s", "--progress"}, args...)
 	p := &moverProcess{command: exec.Command(path, append(args, m.flags...)...)}
 	p.command.Stderr = &p.errors
 	out, err := p.command.StdoutPipe()

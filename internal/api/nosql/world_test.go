@@ -35,6 +35,8 @@ type settings struct {
 	bearerOnly  bool   // keys and resource tokens are refused
 	deletes     bool   // deletions by a prefix of a key are allowed
 	prefixes    bool   // permissions for a prefix of a key are allowed
+	readOnly    string // a key that may only read
+	bearer      auth.BearerRules
 
 	scriptTime time.Duration // of a script; zero: ampleTime
 }
@@ -81,9 +83,10 @@ func newWorld(t testing.TB, set settings) *world {
 	w.closers = append(w.closers, node.Close)
 	scripts := script.New(script.Limits{Time: cmp.Or(set.scriptTime, ampleTime)})
 	w.closers = append(w.closers, func() error { scripts.Close(); return nil })
-	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
+	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey, PrimaryReadonly: set.readOnly}, limits.ClockSkew)
 	check(err)
-	verifier = verifier.WithBearer(auth.BearerRules{Only: set.bearerOnly})
+	set.bearer.Only = set.bearerOnly
+	verifier = verifier.WithBearer(set.bearer)
 	if set.consistency == "" {
 		set.consistency = "Session"
 	}

@@ -25,6 +25,7 @@ type migrateCommand struct {
 	ItemsPerSecond  float64 `env:"-" placeholder:"N" help:"The maximum number of items per second (default: no limit)."`
 	ChargePerSecond float64 `env:"-" placeholder:"RU" help:"The maximum number of request units per second (default: no limit)."`
 	Page            int     `default:"100" env:"-" placeholder:"N" help:"How many items to process between two saves of the progress (${default})."`
+	Progress        bool    `env:"-" help:"Show the progress also if the output is not a terminal, as a line for each tenth of a phase."`
 	Parallelism     int     `default:"8" env:"-" placeholder:"N" help:"How many items to process at the same time (${default})."`
 	clientFlags     `embed:""`
 	accountFlags    `embed:""`
@@ -59,7 +60,7 @@ func (c *migrateCommand) Run(io console.Streams) error {
 		return brief(err)
 	}
 	defer connected.live.Close()
-	meter := &moveMeter{out: io.Out, terminal: console.IsTerminal(io.Out), items: connected.items(ctx)}
+	meter := &moveMeter{out: io.Out, terminal: console.IsTerminal(io.Out), tenths: c.Progress, items: connected.items(ctx)}
 	mover, err := c.mover(connected, meter)
 	if err != nil {
 		return err
@@ -211,7 +212,7 @@ func figures(p azcosmos.Progress) string {
 }
 
 // moveMeter shows the progress of a move: on a terminal as a bar that is redrawn,
-// elsewhere as a line for each phase when it has ended.
+// elsewhere as a line for each phase when it has ended, or if tenths is set for each tenth.
 type moveMeter struct {
 	out      io.Writer
 	terminal bool
@@ -222,13 +223,15 @@ type moveMeter struct {
 	named  bool             // the line of a phase without scans is written
 	open   bool             // the line of the bar has no end yet
 	last   string           // the line of the phase, elsewhere
+	tenths bool
+	shown  int // tenths of the phase, counted from one
 }
 
 // show shows the progress. The mover calls it after each save.
 func (m *moveMeter) show(p azcosmos.Progress) {
 	if p.Phase != m.phase {
 		m.endLine()
-		m.phase, m.named, m.counts = p.Phase, false, m.count(p)
+		m.phase, m.named, m.shown, m.counts = p.Phase, false, 0, m.count(p)
 	}
 	if len(p.Scans) == 0 {
 		if !m.named {
@@ -244,6 +247,10 @@ func (m *moveMeter) show(p azcosmos.Progress) {
 		return
 	}
 	m.last = fmt.Sprintf("%-10s %3.0f %%  %s\n", p.Phase, 100*done, figures(p))
+	if tenth := 1 + int(done*10); m.tenths && tenth > m.shown {
+		m.shown = tenth
+		m.endLine()
+	}
 }
 
 // count requests the number of items that the scans of a phase will read.

@@ -23,20 +23,28 @@ func TestMoveMeter(t *testing.T) {
 		{Phase: resolver.Switch},
 	}
 	for _, c := range []struct {
-		terminal bool
-		want     string
+		terminal, tenths bool
+
+		want string
 	}{
-		{false, `prepare
+		{false, false, `prepare
 copy       100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
 switch
 `},
-		{true, `prepare
+		{false, true, `prepare
+copy         0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU
+copy        10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU
+copy        23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU
+copy       100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
+switch
+`},
+		{true, false, `prepare
 ~copy       ··········    0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU~copy       █·········   10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU~copy       █▎········   12 %  4 copied, 0 repaired, 0 deleted, 9.75 RU~copy       ██▎·······   23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU~copy       ██████████  100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
 switch
 `},
 	} {
 		var out bytes.Buffer
-		meter := &moveMeter{out: &out, terminal: c.terminal, items: func(target string) int64 {
+		meter := &moveMeter{out: &out, terminal: c.terminal, tenths: c.tenths, items: func(target string) int64 {
 			return map[string]int64{"a": 10, "b": 40}[target]
 		}}
 		for _, p := range pages {
