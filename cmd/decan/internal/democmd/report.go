@@ -83,7 +83,7 @@ func (r *demoResult) add(name, text string, cost remote.QueryCost, offered int) 
 }
 
 // print prints a column for each key, and below the table a line about each. In a terminal
-// that is too narrow for all columns it prints several tables, one after the other.
+// that is too narrow for all columns it prints several tables, one after another.
 func (r *demoReport) print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of about %s, written to four containers\n\n", console.Counted(int64(r.Events), "event"), console.Size(int64(r.EventBytes)))
