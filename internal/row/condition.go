@@ -123,7 +123,7 @@ func (c *Condition) Holds(row *Row, at Snapshot) (bool, error) {
 // element returns the value of the condition's key in a collection.
 func (c *Condition) element(collection []byte) ([]byte, error) {
 	list := c.Type.Kind == KindList
-	if c.Key == nil {
+	if c.Key == nil || list && len(c.Key) == 0 {
 		if list {
 			return nil, badCondition("Invalid null value for list element access")
 		}

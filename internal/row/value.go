@@ -484,6 +484,18 @@ func given(v []byte) (n int) {
 	return n
 }
 
+// Exceeds says whether bytes follow the components of a tuple or user-defined type.
+func (t *Type) Exceeds(v []byte) bool {
+	for range t.Parts {
+		_, rest, ok := cutPart(v)
+		if !ok {
+			return false
+		}
+		v = rest
+	}
+	return len(v) > 0
+}
+
 // strictly compares so that equal values count as out of order.
 func (t *Type) strictly(a, b []byte) int {
 	// slices.IsSortedFunc calls it with the later value first.

@@ -22,15 +22,7 @@ func (r *restriction) listed(b *binding) ([][]byte, error) {
 		return [][]byte{v}, err
 	}
 	if r.value != nil {
-		v, err := r.bound(b, r.value)
-		if err != nil {
-			return nil, err
-		}
-		t := r.columns[0].Type
-		if r.multi {
-			t = r.tuple(len(r.columns))
-		}
-		return row.ListOf(t).Split(v), nil
+		return r.marked(b)
 	}
 	values := make([][]byte, len(r.list))
 	for i, t := range r.list {
@@ -40,6 +32,47 @@ func (r *restriction) listed(b *binding) ([][]byte, error) {
 		}
 	}
 	return values, nil
+}
+
+// marked returns the elements of the list of an IN with a marker.
+func (r *restriction) marked(b *binding) ([][]byte, error) {
+	unset := r.value.unset(b)
+	if unset && r.multi {
+		return nil, invalid("Invalid unset value for in%s", r.names())
+	}
+	if unset {
+		return nil, r.noSet()
+	}
+	v, err := r.value.bind(b)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil && r.multi:
+		return nil, invalid("Invalid null value for IN restriction")
+	case v == nil:
+		return nil, invalid("Invalid null value for column %s", r.columns[0].Name)
+	}
+	t := r.columns[0].Type
+	if r.multi {
+		t = r.tuple(len(r.columns))
+	}
+	values := elementsOf(t, v)
+	if (t.Kind == row.KindSet || t.Kind == row.KindMap) && slices.ContainsFunc(values, func(v []byte) bool { return v != nil && len(v) == 0 }) {
+		return nil, invalid("Not enough bytes to read a %s", t.Kind)
+	}
+	if slices.ContainsFunc(values, func(v []byte) bool { return v == nil }) {
+		return nil, r.noValue()
+	}
+	return values, nil
+}
+
+// names returns the columns of a tuple relation as messages have them.
+func (r *restriction) names() string {
+	names := make([]string, len(r.columns))
+	for i, c := range r.columns {
+		names[i] = c.Name
+	}
+	return "(" + strings.Join(names, ",") + ")"
 }
 
 // tuple returns the type of a tuple of the first columns.
@@ -64,6 +97,9 @@ func (r *restriction) bound(b *binding, t term) ([]byte, error) {
 }
 
 func (r *restriction) noSet() error {
+	if r.multi {
+		return invalid("Invalid unset value for tuple %s", r.names())
+	}
 	return invalid("Invalid unset value for column %s", r.columns[0].Name)
 }
 
@@ -197,7 +233,7 @@ func (w *where) withTokens(b *binding, keys []string) ([]string, error) {
 // tokenOf returns the value of a bound on token().
 func tokenOf(t term, b *binding) (int64, error) {
 	v, err := t.bind(b)
-	if err == nil && v == nil {
+	if err == nil && len(v) == 0 {
 		err = invalid("Invalid null token value")
 	}
 	return row.Integer(v), err

@@ -90,7 +90,7 @@ func fromJSONFunction(args []argument, receiver *row.Type) (*function, error) {
 	f.eval = func(_ *Moment, args [][]byte) ([]byte, error) {
 		j, err := row.ParseJSON(string(args[0]))
 		if err != nil {
-			return nil, failed("fromjson", []string{"text"}, "Could not decode JSON string '%s': %s", args[0], err)
+			return nil, failed("fromjson", []string{"text"}, "execution of 'system.fromjson[text]' failed: Could not decode JSON string '%s': %s", args[0], err)
 		}
 		v, err := receiver.FromJSON(j)
 		if ofDuration(err) {

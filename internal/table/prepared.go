@@ -167,7 +167,7 @@ func (p *Prepared) Changes(v Values, m *Moment, times *int64, fallback, now int6
 		switch {
 		case err != nil:
 			return nil, err
-		case bytes == nil:
+		case len(bytes) == 0:
 			return nil, invalid("Invalid null value of timestamp")
 		}
 		n := row.Integer(bytes)

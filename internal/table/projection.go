@@ -164,7 +164,7 @@ func (p *Projection) accepts(b *baseRow) bool {
 		return true
 	}
 	if p.where.keyed() {
-		if !slices.ContainsFunc(p.keys, func(key string) bool { return p.where.compareKeys(key, b.routing) == 0 }) {
+		if !slices.Contains(p.keys, b.routing) {
 			return false
 		}
 	} else if token := partitionkey.Token([]byte(b.routing)); token < p.least || token > p.greatest {

@@ -379,7 +379,9 @@ func (a *terms) compileIn(one *restriction, r *cql.Relation, to receiver) error 
 	if !ok {
 		to = to.part(row.ListOf(to.t), "in("+strings.Trim(to.name, "()")+")")
 		var err error
-		one.value, err = a.compile(r.Value, to)
+		if one.value, err = a.compile(r.Value, to); err == nil {
+			one.value = nullable(one.value)
+		}
 		return err
 	}
 	for _, e := range list.Elements {

@@ -182,11 +182,17 @@ func (r *run) partitionLimit() (int64, error) {
 
 // byKeys reads the partitions that the statement names.
 func (r *run) byKeys(ctx context.Context, source Source) error {
+	var spans []span
+	var err error
+	if r.q.where.indexed { // The key is looked at where rows are possible, as in Apache Cassandra.
+		if spans, err = r.q.where.spans(r.b); err != nil || len(spans) == 0 {
+			return err
+		}
+	}
 	keys, err := r.q.where.keys(r.b)
 	if err != nil {
 		return err
 	}
-	var spans []span
 	if len(keys) > 0 { // Otherwise nothing else is looked at, as in Apache Cassandra.
 		if spans, err = r.q.where.spans(r.b); err != nil {
 			return err

@@ -236,6 +236,7 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 		}
 		return nil, s.first(err)
 	}
+	t = t.Freeze() // As in Apache Cassandra, so that no column with cells of its own has it.
 	a, err := s.argument(e.Value, t)
 	if err != nil {
 		return nil, err

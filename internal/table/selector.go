@@ -180,6 +180,15 @@ func (e *constantExpr) selector(b *binding) (selector, error) {
 	return constantSelector(v), err
 }
 
+// notSet says whether an expression is a marker that the client has not set.
+func notSet(e expression, b *binding) bool {
+	if h, ok := e.(*hintedExpr); ok {
+		e = h.expression
+	}
+	c, ok := e.(*constantExpr)
+	return ok && c.term.unset(b)
+}
+
 type constantSelector []byte
 
 func (s constantSelector) add(*view) error        { return nil }
@@ -210,6 +219,9 @@ func (e *callExpr) reads(use func(*Column, bool)) {
 func (e *callExpr) selector(b *binding) (selector, error) {
 	args := make([]selector, len(e.args))
 	for i, a := range e.args {
+		if notSet(a, b) && e.f.name != "" {
+			return nil, invalid("Invalid unset value for argument in call to function %s", e.f.name)
+		}
 		var err error
 		if args[i], err = a.selector(b); err != nil {
 			return nil, err
@@ -305,11 +317,21 @@ func (e *partExpr) selector(b *binding) (selector, error) {
 		if bound == nil {
 			continue
 		}
+		what := "element"
+		if len(e.bound) == 2 {
+			what = "slice"
+		}
+		if bound.unset(b) {
+			if len(e.bound) == 2 {
+				continue // As in Apache Cassandra, an open bound.
+			}
+			return nil, invalid("Invalid unset value for element selection on %s", e.of)
+		}
 		if s.bounds[i], err = bound.bind(b); err != nil {
 			return nil, err
 		}
 		if s.bounds[i] == nil {
-			return nil, invalid("Invalid null value for element selection on %s", e.of)
+			return nil, invalid("Invalid null value for %s selection on %s", what, e.of)
 		}
 	}
 	return s, nil

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"errors"
 	"math/big"
 	"slices"
@@ -74,7 +75,10 @@ func (a *terms) resolveType(t *cql.Type, keyspace string) (*row.Type, error) {
 		}
 		return a.userType(own, name)
 	})
-	return parsed, badType(err)
+	if err != nil {
+		return nil, badType(err)
+	}
+	return parsed, checkParts(parsed)
 }
 
 // compile compiles a value for its receiver.
@@ -141,13 +145,23 @@ func (a *terms) marker(e *cql.Marker, r receiver) term {
 		name = r.name
 	}
 	a.markers[e.Index] = Marker{Keyspace: r.keyspace, Table: r.table, Name: name, Type: r.t, column: r.column}
-	return &bound{index: e.Index, t: r.t}
+	return &bound{index: e.Index, t: r.t, relation: len(r.columns) > 0 && r.t.Kind == row.KindTuple}
 }
 
 // bound is the value of a marker.
 type bound struct {
-	index int
-	t     *row.Type
+	index    int
+	t        *row.Type
+	relation bool // a tuple of values of columns
+	in       bool // a list of IN, whose elements may be null
+}
+
+// nullable makes the list of an IN one whose elements may be null, if it is a marker.
+func nullable(t term) term {
+	if m, ok := t.(*bound); ok {
+		m.in = true
+	}
+	return t
 }
 
 func (m *bound) bind(b *binding) ([]byte, error) {
@@ -155,10 +169,49 @@ func (m *bound) bind(b *binding) ([]byte, error) {
 	if v == nil {
 		return nil, nil
 	}
-	if err := m.t.Validate(v); err != nil {
+	if m.relation && m.t.Exceeds(v) {
+		plural := ""
+		if len(m.t.Parts) > 1 {
+			plural = "s"
+		}
+		return nil, invalid("Expected %d value%s for %s column, but got more", len(m.t.Parts), plural, m.t)
+	}
+	checked := v
+	if m.in {
+		checked = withoutNulls(m.t, v)
+	}
+	err := m.t.Validate(checked)
+	if len(v) == 0 && err == nil && (m.t.Kind == row.KindSet || m.t.Kind == row.KindMap) {
+		// Inside other values, no bytes are a set or a map without elements.
+		return nil, invalid("Not enough bytes to read a %s", m.t.Kind)
+	}
+	if err != nil {
 		return nil, invalid("%s", err.Error())
 	}
 	return m.t.Normalize(v), nil
+}
+
+// withoutNulls returns a list without its null elements; bytes that are no list as they are.
+func withoutNulls(t *row.Type, v []byte) []byte {
+	parts := t.Split(v)
+	null := func(p []byte) bool { return p == nil }
+	if !slices.ContainsFunc(parts, null) || !bytes.Equal(row.Pack(len(parts), parts), v) {
+		return v
+	}
+	parts = slices.DeleteFunc(parts, null)
+	return row.Pack(len(parts), parts)
+}
+
+// elementsOf returns the elements of the list of an IN. As in Apache Cassandra, one without
+// bytes is null in the types that have no empty value.
+func elementsOf(t *row.Type, v []byte) [][]byte {
+	parts := row.ListOf(t).Split(v)
+	for i, p := range parts {
+		if len(p) == 0 && t.Native() && t.Kind != row.KindText && t.Kind != row.KindASCII && t.Kind != row.KindBlob {
+			parts[i] = nil
+		}
+	}
+	return parts
 }
 
 func (m *bound) unset(b *binding) bool { return b.unset != nil && b.unset[m.index] }
@@ -295,6 +348,15 @@ func (w *whole) bind(b *binding) ([]byte, error) {
 			continue
 		}
 		if p.unset(b) {
+			switch {
+			case w.t.Kind == row.KindTuple:
+				return nil, invalid("Invalid unset value for tuple field number %d", i)
+			case w.t.Kind == row.KindUDT && w.t.Frozen:
+				return nil, invalid("Invalid unset value for field '%s' of user defined type %s", w.t.Fields[i], cql.Quote(w.t.Name))
+			case w.t.Kind == row.KindUDT:
+				parts[i] = []byte{} // As in Apache Cassandra.
+				continue
+			}
 			return nil, invalid("Invalid unset value for %s", w.t)
 		}
 		var err error

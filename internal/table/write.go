@@ -409,6 +409,7 @@ func (w *write) condition(a *terms, e cql.Condition) error {
 		x.values = []term{v}
 	} else if m, ok := e.Value.(*cql.Marker); ok {
 		x.list, err = a.compile(m, r.part(row.ListOf(r.t).Freeze(), "in("+r.name+")"))
+		x.list = nullable(x.list)
 	} else {
 		for _, one := range e.Value.(*cql.TupleLiteral).Elements {
 			var v term

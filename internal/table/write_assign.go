@@ -10,10 +10,9 @@ import (
 
 // assignment compiles one assignment of UPDATE.
 func (w *write) assignment(a *terms, c *Column, e *cql.Assignment) error {
-	if c.Type.Kind == row.KindCounter {
-		return w.count(a, c, e)
-	}
 	switch {
+	case c.Type.Kind == row.KindCounter && e.Target.Element == nil && e.Target.Field == "":
+		return w.count(a, c, e)
 	case e.Target.Element != nil:
 		return w.setElement(a, c, e)
 	case e.Target.Field != "":
@@ -92,10 +91,16 @@ func (w *write) add(a *terms, c *Column, value cql.Expr, text string) error {
 // count compiles the assignment of a counter.
 func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
 	name := c.Name
-	if e.Target.Element != nil || e.Target.Field != "" || e.Kind == cql.Set {
+	if e.Kind == cql.Set {
+		if _, err := a.compile(e.Value, w.table.receiver(c.Type, name).of(c)); err != nil {
+			return err
+		}
 		return invalid("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", name)
 	}
 	if e.Kind == cql.Prepend {
+		if _, err := a.compile(e.Value, w.table.receiver(c.Type, name).of(c)); err != nil {
+			return err
+		}
 		return invalid("Invalid operation (%s = %s - %s) for non list column %s", name, textOf(e.Value), name, name)
 	}
 	if _, ok := e.Value.(*cql.Null); ok {
@@ -106,7 +111,7 @@ func (w *write) count(a *terms, c *Column, e *cql.Assignment) error {
 		return err
 	}
 	w.assign(assignment{column: c, terms: []term{v}, op: func(values [][]byte) (row.Op, error) {
-		if values[0] == nil {
+		if len(values[0]) == 0 {
 			return row.Op{}, invalid("Invalid null value for counter increment")
 		}
 		n := row.Integer(values[0])

@@ -84,9 +84,15 @@ func bindBatch(parts []batchPart, times *int64, now int64) ([]*KeyChange, error)
 		}
 	}
 	var all []*KeyChange
-	for _, p := range parts {
+	for i, p := range parts {
 		changes, err := p.write.bind(p.b, times, now)
 		if err != nil {
+			// As in Apache Cassandra, the keys of all statements come before their values.
+			for _, later := range parts[i:] {
+				if _, first := later.write.where.keys(later.b); first != nil {
+					return nil, first
+				}
+			}
 			return nil, err
 		}
 		for _, c := range changes {

@@ -138,7 +138,7 @@ func (w *write) timestampOf(b *binding, times *int64) (*int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v == nil {
+	if len(v) == 0 {
 		return nil, invalid("Invalid null value of timestamp")
 	}
 	n := row.Integer(v)
@@ -158,8 +158,11 @@ func (w *write) ttlOf(b *binding) (uint32, error) {
 		return w.expiring(b, int64(w.table.Options.DefaultTTL), "default ")
 	}
 	v, err := w.ttl.bind(b)
-	if err != nil || len(v) == 0 {
+	if err != nil || v == nil {
 		return 0, err
+	}
+	if len(v) == 0 {
+		return 0, invalid("Invalid empty value of TTL")
 	}
 	n := row.Integer(v)
 	switch {
@@ -406,10 +409,13 @@ func (x *writeCondition) bind(b *binding) (row.Condition, error) {
 		if err == nil && v == nil {
 			err = invalid("Invalid null list in IN condition")
 		}
-		c.Values = row.ListOf(x.of).Split(v)
+		c.Values = elementsOf(x.of, v)
 		return c, err
 	}
 	for _, t := range x.values {
+		if x.operator == row.In && t.unset(b) {
+			continue // As in Apache Cassandra, the list does not have it.
+		}
 		v, err := one(t)
 		if err != nil {
 			return c, err

@@ -20,14 +20,11 @@ func (j *jsonValues) decode(b *binding) (map[string][]byte, error) {
 	if members, ok := b.members[j]; ok {
 		return members, nil
 	}
-	if j.text.unset(b) {
-		return nil, invalid("Invalid unset value for JSON")
-	}
 	text, err := j.text.bind(b)
 	if err != nil {
 		return nil, err
 	}
-	if text == nil {
+	if text == nil && !j.text.unset(b) {
 		return nil, invalid("Got null for INSERT JSON values")
 	}
 	list, err := row.ParseJSONRow(string(text))

@@ -15,6 +15,14 @@ type drawnView struct {
 	moved string // the regular column of its table that is in its key; "" without
 }
 
+// joinsRows says whether rows of two partition keys of the table may have one row in the
+// view: keys that differ in the bytes of decimals that are equal as clustering values.
+func (t *drawnTable) joinsRows() bool {
+	return slices.ContainsFunc(t.of("clustering"), func(c drawnColumn) bool {
+		return c.t.References(row.KindDecimal) && slices.ContainsFunc(t.view.base.of("partition"), func(of drawnColumn) bool { return of.name == c.name })
+	})
+}
+
 // createView draws a materialized view of a table, which may be refused.
 func (d *drawing) createView(t *drawnTable) (text string, v *drawnTable) {
 	b := &build{drawing: d}
