@@ -65,6 +65,13 @@ func (t *Type) ParseLiteral(kind LiteralKind, text, receiver string) ([]byte, er
 	if !t.Accepts(kind) {
 		return nil, badLiteral("Invalid %s constant (%s) for \"%s\" of type %s", kind, text, receiver, t)
 	}
+	if kind == HexLiteral && t.Kind == KindTuple {
+		v, err := hex.DecodeString(text[min(2, len(text)):])
+		if err != nil || t.Validate(v) != nil {
+			return nil, badLiteral("The bytes %s are no value of type %s", text, t)
+		}
+		return t.Normalize(v), nil
+	}
 	if kind == HexLiteral && t.Kind == KindBlob {
 		text = text[min(2, len(text)):]
 	}

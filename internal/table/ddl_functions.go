@@ -75,6 +75,8 @@ func (d *definer) createTrigger(e *cql.CreateTrigger) error {
 		return invalid("Keyspace '%s' doesn't exist", n.Keyspace)
 	case k.Table(n.Name) == nil:
 		return invalid("Table '%s' doesn't exist", n.Name)
+	case k.Table(n.Name).View != nil:
+		return invalid("Cannot CREATE TRIGGER for a materialized view")
 	}
 	return invalid("Trigger class '%s' couldn't be loaded", e.Class)
 }

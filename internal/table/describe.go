@@ -132,15 +132,15 @@ func (d *describer) element(kind cql.DescribeKind, k *Keyspace, name string) err
 	switch {
 	case t != nil:
 		d.table(k, t)
-	case kind != cql.DescribeType && indexed != nil:
+	case kind == cql.DescribeType:
+		d.userType(k, k.Type(name))
+	case indexed != nil:
 		for _, i := range indexed.Indexes {
 			if i.Name == name {
 				d.index(k, indexed, i)
 			}
 		}
-	case k.Type(name) != nil:
-		d.userType(k, k.Type(name))
-	default:
+	default: // As in Apache Cassandra, types are found by DESCRIBE TYPE only.
 		return invalid("'%s' not found in keyspace '%s'", name, k.Name)
 	}
 	return nil
@@ -175,8 +175,14 @@ func (d *describer) keyspace(k *Keyspace, only bool) {
 		visit(t)
 	}
 	for _, t := range k.Tables {
-		if t.View == nil {
-			d.table(k, t)
+		if t.View != nil {
+			continue
+		}
+		d.table(k, t)
+		for _, v := range k.Tables {
+			if v.View != nil && v.View.Base == t.Name {
+				d.table(k, v)
+			}
 		}
 	}
 }
@@ -211,7 +217,7 @@ func (d *describer) index(k *Keyspace, t *Table, i Index) {
 	d.add(k, "index", i.Name, "CREATE INDEX "+cql.Quote(i.Name)+" ON "+cql.Quote(k.Name)+"."+cql.Quote(t.Name)+" ("+i.Target+");")
 }
 
-// table describes a table with its indexes and views, or a view.
+// table describes a table with its indexes, or a view.
 func (d *describer) table(k *Keyspace, t *Table) {
 	if t.View != nil {
 		d.add(k, "materialized_view", t.Name, d.viewText(t))
@@ -220,11 +226,6 @@ func (d *describer) table(k *Keyspace, t *Table) {
 	d.add(k, "table", t.Name, d.tableText(t))
 	for _, i := range t.Indexes {
 		d.index(k, t, i)
-	}
-	for _, v := range k.Tables {
-		if v.View != nil && v.View.Base == t.Name {
-			d.table(k, v)
-		}
 	}
 }
 

@@ -122,6 +122,16 @@ func (w *where) throughAny(list []*restriction) *access {
 	return nil
 }
 
+// sameBytes returns the restriction of the index that is used if it is no filter, and if
+// the range of its rows may have equal values with other bytes; nil if not.
+func (w *where) sameBytes() *restriction {
+	a := w.access
+	if a == nil || !a.by.equal() || len(a.by.columns) > 1 || slices.Contains(w.filters, a.by) || !a.by.columns[0].Type.References(row.KindDecimal) {
+		return nil
+	}
+	return a.by
+}
+
 // Lookup says which rows an index finds.
 type Lookup struct {
 	Definition string // of the terms of the index

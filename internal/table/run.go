@@ -149,7 +149,14 @@ func (r *run) bindFilters() error {
 		}
 		r.filters = append(r.filters, f)
 	}
-	return nil
+	by := r.q.where.sameBytes()
+	if by == nil {
+		return nil
+	}
+	f, err := by.bindFilter(r.b)
+	f.same = true
+	r.filters = append(r.filters, f)
+	return err
 }
 
 // limitOf returns the value of a LIMIT.

@@ -146,6 +146,9 @@ func (q *query) prepareReads() {
 			use(c, false)
 		}
 	}
+	if by := q.where.sameBytes(); by != nil {
+		use(by.columns[0], false)
+	}
 	for _, c := range q.group {
 		use(c, false)
 	}

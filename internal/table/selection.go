@@ -76,7 +76,7 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 		return s.collection(e, expected)
 	}
 	if expected == nil {
-		return nil, invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", e)
+		return nil, invalid(cannotInfer+"%s in selection clause (try using a cast to force a type)", e)
 	}
 	t, err := s.terms.compile(e, s.table.receiver(expected, "[selection]"))
 	if err != nil {
@@ -119,7 +119,8 @@ func (s *selecting) argument(e cql.Expr, expected *row.Type) (argument, error) {
 		}
 		// The literal is looked at later, when the function is known.
 		if t, err := s.terms.resolveType(e.Type, s.table.Keyspace); err == nil {
-			return &hintedLiteral{argument: s.terms.argument(e), t: t}, nil
+			text := "(" + hintName(e.Type, s.table.Keyspace, false) + ")" + textOf(e.Value)
+			return &hintedLiteral{argument: s.terms.argument(e), t: t, text: text}, nil
 		}
 	}
 	return s.compile(e, expected)
@@ -128,9 +129,11 @@ func (s *selecting) argument(e cql.Expr, expected *row.Type) (argument, error) {
 // hintedLiteral is a literal with the type that a hint gives it.
 type hintedLiteral struct {
 	argument
-	t *row.Type
+	t    *row.Type
+	text string
 }
 
+func (h *hintedLiteral) String() string          { return h.text }
 func (h *hintedLiteral) exactType() *row.Type    { return h.t }
 func (h *hintedLiteral) match(t *row.Type) match { return typeMatch(t, h.t) }
 
@@ -237,11 +240,15 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 		return nil, s.first(err)
 	}
 	t = t.Freeze() // As in Apache Cassandra, so that no column with cells of its own has it.
+	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
 	a, err := s.argument(e.Value, t)
 	if err != nil {
+		if text := err.Error(); s.early[s.at] == nil && (strings.HasPrefix(text, cannotInfer) || strings.Contains(text, ` constant (`) && strings.Contains(text, `for "[selection]"`)) {
+			text := name + textOf(e.Value)
+			return nil, invalid("Cannot assign value %s to %s of type %s", text, text, t)
+		}
 		return nil, err
 	}
-	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
 	of, column := a.(*columnExpr)
 	if a.match(t) == noMatch || column && of.column.Type.Multicell() && t.Frozen {
 		return nil, invalid("Cannot assign value %s%s to %s%s of type %s", name, a, name, a, t)
@@ -250,8 +257,15 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hintedExpr{expression: inner, t: t, text: name + inner.String()}, nil
+	text := inner.String()
+	if single, ok := e.Value.(*cql.TupleLiteral); ok && len(single.Elements) == 1 && t.Kind != row.KindTuple {
+		text = "(" + text + ")"
+	}
+	return &hintedExpr{expression: inner, t: t, text: name + text}, nil
 }
+
+// cannotInfer begins the error of a selected value whose type is not known.
+const cannotInfer = "Cannot infer type for term "
 
 // nested says whether an operand is an operation of two values, which needs parentheses.
 func nested(e cql.Expr) bool {
@@ -283,7 +297,7 @@ func (s *selecting) tuple(e *cql.TupleLiteral, expected *row.Type) (expression, 
 		}
 		switch element.(type) {
 		case *cql.Literal, *cql.Marker, *cql.Null:
-			return nil, invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", e)
+			return nil, invalid(cannotInfer+"%s in selection clause (try using a cast to force a type)", e)
 		}
 	}
 	return s.pack(e.Elements, func(i int) *row.Type {
@@ -319,7 +333,7 @@ func (s *selecting) pack(parts []cql.Expr, expected func(i int) *row.Type, kind 
 // collection compiles a list, set, map or user-defined type of expressions.
 func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, error) {
 	infer := func() error {
-		return invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", e)
+		return invalid(cannotInfer+"%s in selection clause (try using a cast to force a type)", e)
 	}
 	one := func(elements []cql.Expr, k row.Kind, make func(*row.Type) *row.Type, open, end string) (expression, error) {
 		var of *row.Type

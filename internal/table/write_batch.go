@@ -67,6 +67,9 @@ func checkOneKey(parts []batchPart) error {
 		if err := p.write.checkOneRow(); err != nil {
 			return err
 		}
+		if _, err := p.write.targets(p.b); err != nil {
+			return err
+		}
 		if _, err := p.write.bindConditions(p.b); err != nil {
 			return err
 		}

@@ -16,7 +16,8 @@ import (
 // TestRecorded compares Decan with the answers of Apache Cassandra 4.1 in testdata/recorded:
 // "run" has a statement, and perhaps its values in hexadecimal (or null, or unset), with
 // which it is prepared, a page size, a timestamp, or now, the seconds since 1970; "binds" has
-// a statement and lines of values for it. Each file has a keyspace of its own.
+// a statement and lines of values for it, and "differs" one whose answer is not Cassandra's,
+// as docs/compatibility.md says. Each file has a keyspace of its own.
 //
 // With DECAN_CASSANDRA, the answers are Cassandra's: so -rewrite records them, and the test
 // then shows where Decan differs.
@@ -47,6 +48,10 @@ func TestRecorded(t *testing.T) {
 				r := recordedRequest(t, d)
 				r.keyspace = keyspace
 				run = func(n *node) string { return comparable(n.run(r)) }
+			case "differs":
+				r := recordedRequest(t, d)
+				r.keyspace = keyspace
+				return recordedDifference(d, r, own, apache)
 			case "binds":
 				run = func(n *node) string { return recordedBinds(t, d, n, keyspace) }
 			default:
@@ -173,6 +178,16 @@ func documentedBinds(command, apache, own string) string {
 		}
 	}
 	return strings.Join(a, "\n")
+}
+
+// recordedDifference returns both answers; that of Cassandra from the file if there is none.
+func recordedDifference(d *datadriven.TestData, r request, own, apache *node) string {
+	const theirs, ours = "apache: ", "decan:  "
+	recorded, _, _ := strings.Cut(d.Expected, ours)
+	if apache != nil {
+		recorded = theirs + comparable(apache.run(r))
+	}
+	return recorded + ours + comparable(own.run(r))
 }
 
 // printable escapes what is no text of one line.
