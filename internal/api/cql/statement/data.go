@@ -42,6 +42,9 @@ func (p *Processor) executeData(ctx context.Context, session *door.Session, now 
 	}
 	moment := p.moment(r.Parameters)
 	if own.prepared.Reads() {
+		if err := checkRead(r.Parameters); err != nil {
+			return nil, err
+		}
 		return p.read(ctx, session, now, own, r, moment)
 	}
 	changes, err := own.prepared.Changes(door.ValuesOf(r.Values), moment, timestampOf(r.Parameters), p.config.Now().UnixMicro(), moment.Now.Unix())
@@ -49,7 +52,11 @@ func (p *Processor) executeData(ctx context.Context, session *door.Session, now 
 		return nil, err
 	}
 	w := &writing{session: session, schema: now, changes: changes}
-	if batch, ok := own.parsed.Statement.(*cql.Batch); ok {
+	batch, ok := own.parsed.Statement.(*cql.Batch)
+	if err := checkWrite(r.Parameters, changes, ok); err != nil {
+		return nil, err
+	}
+	if ok {
 		w.logged = batch.Kind == cql.Logged
 	}
 	return p.write(ctx, w, own.prepared.Result)
@@ -231,6 +238,9 @@ func (p *Processor) Batch(ctx context.Context, session *door.Session, b *door.Ba
 	}
 	changes, err := table.BatchChanges(cql.BatchKind(b.Type), parts, timestampOf(b.Parameters), p.config.Now().UnixMicro(), moment.Now.Unix())
 	if err != nil {
+		return nil, err
+	}
+	if err := checkWrite(b.Parameters, changes, true); err != nil {
 		return nil, err
 	}
 	return p.write(ctx, &writing{session: session, schema: now, changes: changes, logged: b.Type == frame.Logged}, func(k *table.KeyChange) ([]table.ResultColumn, []byte, int, error) {
