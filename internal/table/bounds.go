@@ -408,7 +408,10 @@ func (r *restriction) parts(b *binding, t term, columns int) ([][]byte, error) {
 		return nil, nil
 	}
 	if columns == 0 {
-		if t.unset(b) {
+		switch unset := t.unset(b); {
+		case unset && r.multi:
+			return [][]byte{{}}, nil // Next to a bound that is a tuple, as in Apache Cassandra.
+		case unset:
 			return nil, r.noSet()
 		}
 		v, err := t.bind(b)

@@ -17,7 +17,10 @@ func (d *definer) createView(e *cql.CreateView) (Change, error) {
 	if slices.ContainsFunc(e.Where, func(r cql.Relation) bool { return marks(r.Value) }) {
 		return Change{}, invalid("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements")
 	}
-	name, base := d.qualify(e.View), d.qualify(e.Base)
+	name, base := d.qualify(e.View), e.Base
+	if base.Keyspace == "" {
+		base.Keyspace = name.Keyspace
+	}
 	if name.Keyspace != "" && base.Keyspace != name.Keyspace {
 		return Change{}, invalid("Cannot create a materialized view on a table in a different keyspace")
 	}

@@ -464,7 +464,7 @@ func (a *terms) udt(e *cql.UDTLiteral, r receiver) (term, error) {
 }
 
 func (a *terms) tuple(e *cql.TupleLiteral, r receiver) (term, error) {
-	if r.t.Kind != row.KindTuple {
+	if r.t.Kind != row.KindTuple && (r.t.Kind != row.KindUDT || len(e.Elements) == 1) {
 		if len(e.Elements) == 1 {
 			return a.compile(e.Elements[0], r)
 		}
@@ -634,7 +634,7 @@ func (r *raw) match(t *row.Type) match {
 		}
 		return weak
 	case *cql.TupleLiteral:
-		if t.Kind != row.KindTuple {
+		if t.Kind != row.KindTuple && t.Kind != row.KindUDT {
 			if len(e.Elements) == 1 {
 				return r.terms.argument(e.Elements[0]).match(t)
 			}

@@ -242,6 +242,7 @@ func (d *differential) schema() {
 }
 
 var (
+	writeTimes  = regexp.MustCompile(`\b1000\d{3}\b`)
 	recentTimes = regexp.MustCompile(`\b1[5-9]\d{14}\b`)
 	tableIDs    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 )
@@ -470,6 +471,9 @@ func (d *differential) ofCassandra(r request, apache, own string) string {
 			if c.desc && (strings.Contains(apache, "cannot be cast to") || strings.Contains(apache, "castAs")) && strings.Contains(r.text, "CAST("+c.name+" AS ") {
 				return "CAST of a descending clustering column"
 			}
+			if c.desc && strings.Contains(apache, "cast("+c.name+" as ") && !strings.Contains(own, "cast("+c.name+" as ") {
+				return "CAST of a descending clustering column"
+			}
 			if (c.reversed || c.desc && !c.t.Native() && (kindOf(own) != "rows" || strings.Contains(apache, "Cannot use CONTAINS"))) && kindOf(apache) == "error 2200" && strings.Contains(r.text, c.name) {
 				return "collections, tuples and types as descending clustering columns"
 			}
@@ -479,6 +483,10 @@ func (d *differential) ofCassandra(r request, apache, own string) string {
 		if slices.ContainsFunc(t.indexed, func(c drawnColumn) bool { return (c.kind == "clustering" || c.kind == "partition") && restricts(c) }) && strings.Contains(own, "# ") && d.lacksRows(r, apache, own) {
 			return "rows that an index of Cassandra on a key column lacks"
 		}
+	}
+	if strings.Contains(r.text, "writetime(") && slices.ContainsFunc(d.tables, func(t *drawnTable) bool { return t.counter && strings.Contains(r.text+" ", " FROM "+t.name+" ") }) &&
+		writeTimes.ReplaceAllString(apache, "TIME") == writeTimes.ReplaceAllString(own, "TIME") {
+		return "the time of a counter that is changed again at the same time"
 	}
 	if r.page > 0 && strings.Contains(r.text, " GROUP BY ") {
 		whole := r
