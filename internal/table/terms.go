@@ -180,15 +180,32 @@ func (m *bound) bind(b *binding) ([]byte, error) {
 	if m.in {
 		checked = withoutNulls(m.t, v)
 	}
-	err := m.t.Validate(checked)
-	if len(v) == 0 && err == nil && (m.t.Kind == row.KindSet || m.t.Kind == row.KindMap) {
-		// Inside other values, no bytes are a set or a map without elements.
-		return nil, invalid("Not enough bytes to read a %s", m.t.Kind)
+	if kind := withoutBytes(m.t, v); kind != 0 {
+		return nil, invalid("Not enough bytes to read a %s", kind)
 	}
-	if err != nil {
+	if err := m.t.Validate(checked); err != nil {
 		return nil, invalid("%s", err.Error())
 	}
 	return m.t.Normalize(v), nil
+}
+
+// withoutBytes returns the kind of a set or map that is a value or an element of it and has
+// no bytes, not even a count; 0 without. In tuples, Apache Cassandra accepts them.
+func withoutBytes(t *row.Type, v []byte) row.Kind {
+	switch {
+	case v == nil || !t.Collection():
+		return 0
+	case len(v) == 0 && t.Kind != row.KindList:
+		return t.Kind
+	case !slices.ContainsFunc(t.Parts, (*row.Type).Collection):
+		return 0
+	}
+	for i, part := range t.Split(v) {
+		if kind := withoutBytes(t.Parts[i%len(t.Parts)], part); kind != 0 {
+			return kind
+		}
+	}
+	return 0
 }
 
 // withoutNulls returns a list without its null elements; bytes that are no list as they are.

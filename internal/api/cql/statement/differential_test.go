@@ -432,6 +432,10 @@ func documented(r request, apache, own string) string {
 	case both("Error decoding JSON value for"), both("Could not decode JSON string"),
 		strings.Contains(own, "Error decoding JSON value for") && strings.Contains(apache, " to a duration"), strings.Contains(apache, "Error decoding JSON value for") && strings.Contains(own, " to a duration"):
 		return "which of several wrong members of JSON is named, and what its parser says"
+	case both("error 1400: ") && both("Invalid null "):
+		return "which of several wrong members of JSON is named, and what its parser says"
+	case strings.Contains(apache, "on a list which is null") && (strings.Contains(own, "Not enough bytes") || strings.Contains(own, "extraneous bytes") || strings.Contains(own, "Expected ")):
+		return "which of several wrong values is named"
 	case strings.Contains(own, "are no value of type"):
 		return "the bytes of a tuple that Cassandra does not check"
 	case both("cannot be cast to "):
@@ -440,7 +444,7 @@ func documented(r request, apache, own string) string {
 		return "aggregates of a descending timeuuid"
 	case strings.Contains(own, "null is not supported inside collections") && !strings.Contains(apache, "error "):
 		return "null in a selected collection"
-	case (both("error 2200: ") || strings.HasPrefix(apache, "#") && (strings.Contains(r.text, "{") || strings.Contains(r.text, "system_schema.views"))) && sameWords(apache, own):
+	case (both("error 2200: ") || strings.Contains(apache, "# ") && (strings.Contains(r.text, "{") || strings.Contains(r.text, "system_schema.views"))) && sameWords(apache, own):
 		return "the order of fields and signatures in a message"
 	case strings.Contains(own, "Key may not be empty") && !strings.Contains(apache, "error "):
 		return "an empty key and an index"

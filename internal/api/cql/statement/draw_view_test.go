@@ -17,9 +17,9 @@ type drawnView struct {
 
 // joinsRows says whether rows of two partition keys of the table may have one row in the
 // view: keys that differ in the bytes of decimals that are equal as clustering values.
-func (t *drawnTable) joinsRows() bool {
-	return slices.ContainsFunc(t.of("clustering"), func(c drawnColumn) bool {
-		return c.t.References(row.KindDecimal) && slices.ContainsFunc(t.view.base.of("partition"), func(of drawnColumn) bool { return of.name == c.name })
+func (v *drawnTable) joinsRows() bool {
+	return slices.ContainsFunc(v.of("clustering"), func(c drawnColumn) bool {
+		return c.t.References(row.KindDecimal) && slices.ContainsFunc(v.view.base.of("partition"), func(of drawnColumn) bool { return of.name == c.name })
 	})
 }
 
