@@ -190,7 +190,7 @@ func recordedDifference(d *datadriven.TestData, r request, own, apache *node) st
 	return recorded + ours + comparable(own.run(r))
 }
 
-// printable escapes what is no text of one line.
+// printable escapes what is not text of one line.
 func printable(s string) string {
 	return strings.ReplaceAll(strings.Trim(strconv.Quote(s), `"`), `\"`, `"`)
 }
