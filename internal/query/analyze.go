@@ -35,12 +35,11 @@ type analysis struct {
 	many        map[*sql.Select]bool   // queries whose inputs can have several rows per document
 	raw         map[*sql.Select]bool   // grouped queries with an error, whose result is that of their inputs
 	width       map[*sql.Select]int    // number of input sets of the result of a query, if it is not one
+	wide        map[*sql.Select]bool   // queries with SELECT * of several inputs, in a clause that reads groups
 	starred     map[*sql.Select]bool   // grouped queries with SELECT *
 	left        []string               // scopes inside the query so far: names of LET, lostNames, or "" for a subquery of several rows
 	faulty      map[*sql.CallExpr]bool // calls of aggregates with a wrong number of arguments
 	composed    bool                   // LET has an aggregate
-	lenient     int                    // errors that do not keep the references of groups from being checked
-	totalled    bool                   // the expression is in an aggregate of the innermost query
 }
 
 // clause is the part of a query that is checked.
@@ -101,7 +100,7 @@ func (a *analysis) later(format string, args ...any) {
 // accepts the query but partitions refuse it, check records their error in the plan.
 func (p *Plan) check(text string) error {
 	q := p.query
-	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}, raw: map[*sql.Select]bool{}, starred: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
+	a := &analysis{text: text, params: p.with.params, functions: p.with.opts.Functions, whole: q.At, several: map[*sql.Select]bool{}, many: map[*sql.Select]bool{}, width: map[*sql.Select]int{}, raw: map[*sql.Select]bool{}, starred: map[*sql.Select]bool{}, wide: map[*sql.Select]bool{}, faulty: map[*sql.CallExpr]bool{}}
 	s := a.query(q, nil, outermost)
 	faults := a.diagnostics
 	if len(faults) == 0 {
@@ -149,9 +148,9 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if s.set {
 		s.addSet(a.newSet())
 	}
-	in, place, before, iterations, loops, totalled, left := a.in, a.at, a.clause, a.iterations, a.loops, a.totalled, len(a.left)
-	a.in, a.at, a.clause, a.totalled = frame{q, s}, at, clauseFrom, false
-	defer func() { a.in, a.at, a.clause, a.totalled, a.left = in, place, before, totalled, a.left[:left] }()
+	in, place, before, iterations, loops, left := a.in, a.at, a.clause, a.iterations, a.loops, len(a.left)
+	a.in, a.at, a.clause = frame{q, s}, at, clauseFrom
+	defer func() { a.in, a.at, a.clause, a.left = in, place, before, a.left[:left] }()
 	if q.Top != nil && q.Offset != nil {
 		a.report(q.At, "SC2205", "A TOP cannot be used in the same query or subquery as an OFFSET.")
 	}
@@ -178,7 +177,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	if len(q.GroupBy) == 0 {
 		set = s.set
 	}
-	correct := len(a.diagnostics) == a.lenient
+	correct := len(a.diagnostics) == 0
 	grouped := a.groups(q)
 	switch {
 	case correct && set:
@@ -213,7 +212,11 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 // that it leaves early.
 func (a *analysis) leak(inputs []sql.Input, s *scope) {
 	for i := range inputs {
-		if name := inputs[i].Name(); s.outer != nil && name != "" && !s.outer.has(name) {
+		in := &inputs[i]
+		if a.at >= inside && renames(in) && in.Name() == in.Collection.(*sql.Ident).Name {
+			continue // it is a name of the outer query, or of nothing
+		}
+		if name := in.Name(); s.outer != nil && name != "" && !s.outer.has(name) {
 			s.outer.define(name, s.names[name])
 		}
 	}
@@ -313,11 +316,22 @@ func (a *analysis) input(q *sql.Select, i int, at position) {
 	}
 	one.bare = one.bare && !s.set && a.depth > 0
 	known, where := s.lookup(name)
-	clash := where != nil && known.set != one.set && !(known.let && renames(in) && rootName(in.Collection) == name)
+	clash := where != nil && known.set != one.set && !passesOn(in, name) && !(known.let && renames(in) && rootName(in.Collection) == name)
 	if (clash || where == nil && a.keeps(name)) && !a.unresolved(in) && !a.raw[in.Subquery] {
 		a.report(in.AliasAt, "SC2021", "The input set name or alias '%s' is specified more than once in the FROM clause.", truncate(name))
 	}
 	s.define(name, one)
+}
+
+// passesOn reports whether an input is a subquery without a filter that returns what it
+// reads of the input of this name.
+func passesOn(in *sql.Input, name string) bool {
+	q := in.Subquery
+	if q == nil || in.In || q.From == nil || q.Where != nil || len(q.GroupBy) > 0 || len(q.From.Inputs) != 1 || q.From.Inputs[0].Collection == nil {
+		return false
+	}
+	row, plain := q.Value.(*sql.Ident)
+	return (q.Star || plain && row.Name == q.From.Inputs[0].Name()) && rootName(q.From.Inputs[0].Collection) == name
 }
 
 func (a *analysis) newSet() int {
@@ -334,7 +348,7 @@ func (a *analysis) rows(in *sql.Input, first bool, one alias) alias {
 	before := len(a.diagnostics)
 	inner := a.query(in.Subquery, s, at)
 	a.lose(in.Subquery, s)
-	s.set = s.set || in.In || a.several[in.Subquery]
+	s.set, s.fed = s.set || in.In || a.several[in.Subquery], s.fed || a.many[in.Subquery]
 	s.refers = s.refers || inner.refers
 	one.bare = !inner.refers
 	if x, ok := in.Subquery.Value.(*sql.Ident); ok && !s.set {
@@ -419,7 +433,9 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 		a.unranked(sql.Span{Start: q.At.Start, End: q.ListAt.End}, "SC2220", "The DISTINCT keyword is")
 	}
 	if q.Star && !(s.set && a.ordersGroups(q)) && (len(s.own) > 1 || q.From == nil && len(q.OrderBy) == 0 && s.outer.inputSets() > 1) {
-		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
+		if a.wide[q] = s.outer.inGroups(); !a.wide[q] {
+			a.wideStar(q)
+		}
 	}
 	s.refers = s.refers || q.Star && q.From == nil && s.outer.inputSets() > 0
 	names := columnNames(q.Items)
@@ -437,6 +453,10 @@ func (a *analysis) list(q *sql.Select, s *scope) {
 		}
 		before[names[i]] = true
 	}
+}
+
+func (a *analysis) wideStar(q *sql.Select) {
+	a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
 }
 
 // twice reports a name that an object already has.

@@ -89,7 +89,7 @@ func (a *analysis) subquery(x *sql.Subquery, s *scope) bound {
 		a.left = append(a.left, "")
 	}
 	in := a.in.s
-	if a.many[x.Query] {
+	if q := x.Query; a.many[q] || q.Top != nil || q.Offset != nil || len(q.OrderBy) > 0 && !q.Rank {
 		for range inner.own {
 			in.extra = append(in.extra, a.newSet())
 		}
@@ -97,15 +97,13 @@ func (a *analysis) subquery(x *sql.Subquery, s *scope) bound {
 	b := bound{refers: inner.refers, null: inner.null && x.Kind == sql.SubqueryScalar}
 	switch {
 	case x.Kind != sql.SubqueryScalar || !a.several[x.Query]:
-	case !in.set && a.at >= inside:
+	case !in.set && !in.fed && a.at >= inside:
 		in.set = true
-	case in.groups && !a.totalled:
-		// groupedIn reports this if there is no other error.
+	case in.groups:
+		// groupedIn and totalledIn report this if there is no other error.
 	default:
-		if a.cardinality(x); in.groups {
-			a.lenient++
-		}
-		b.null = true
+		a.cardinality(x)
+		in.set, b.null = in.set || in.fed, true
 	}
 	return b
 }
@@ -137,6 +135,7 @@ func (a *analysis) let(x *sql.LetExpr, s *scope) bound {
 	v := a.expr(x.Value, s)
 	if s.has(x.Name) || a.keeps(x.Name) {
 		a.report(x.NameAt, "SC2023", "The variable name '%s' in the LET expression must be unique.", truncate(x.Name))
+		return bound{refers: v.refers}
 	}
 	a.left = append(a.left, x.Name)
 	in := a.expr(x.In, s.with(x.Name))
@@ -148,14 +147,10 @@ func (a *analysis) let(x *sql.LetExpr, s *scope) bound {
 func (a *analysis) call(x *sql.CallExpr, s *scope) bound {
 	var b bound
 	args := make([]bound, len(x.Args))
-	_, total := aggregateKind(x)
-	totalled := a.totalled
-	a.totalled = totalled || total
 	for i, arg := range x.Args {
 		args[i] = a.expr(arg, s)
 		b.refers = b.refers || args[i].refers
 	}
-	a.totalled = totalled
 	if x.UDF {
 		a.userFunction(x)
 		return b

@@ -14,6 +14,14 @@ func (a *analysis) groupedQuery(q *sql.Select, s *scope) {
 	if !a.groups(q) || q.Rank || q.From == nil && len(q.GroupBy) == 0 {
 		return
 	}
+	if len(q.GroupBy) > 0 {
+		for i := range q.OrderBy {
+			a.totalledIn(q.OrderBy[i].Expr, false)
+		}
+		for x := range q.Columns() {
+			a.totalledIn(x, false)
+		}
+	}
 	if len(q.GroupBy) > 0 || slices.ContainsFunc(q.OrderBy, func(sort sql.OrderByItem) bool { return !isPath(sort.Expr) }) {
 		paths := map[string]bool{}
 		for _, x := range q.GroupBy {
@@ -97,22 +105,46 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 		a.grouped(y.X, s, here, keys) // check the array, not its element
 		return
 	case *sql.Ident, *sql.MemberExpr:
-		root, inKey := pathRoot(x, keys)
-		if root == nil {
-			break
+		if a.reference(x, s, here, keys) {
+			return
 		}
-		if !inner(here, s, root.Name) && !inKey {
-			code, clause := "SC2102", "select list"
-			if a.clause == clauseOrderBy {
-				code, clause = "SC2103", "ORDER BY clause"
-			}
-			a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(a.text[x.Span().Start:x.Span().End]), clause)
-		}
-		return
 	}
 	for part := range sql.Children(x) {
 		a.grouped(part, s, here, keys)
 	}
+}
+
+// totalledIn checks the subqueries in the aggregates of a grouped query.
+func (a *analysis) totalledIn(x sql.Expr, inside bool) {
+	if sub, ok := x.(*sql.Subquery); ok {
+		if inside && a.wide[sub.Query] {
+			a.wideStar(sub.Query)
+		}
+		if inside && sub.Kind == sql.SubqueryScalar && a.several[sub.Query] {
+			a.cardinality(sub)
+		}
+		return
+	}
+	_, total := aggregateKind(x)
+	for part := range sql.Children(x) {
+		a.totalledIn(part, inside || total)
+	}
+}
+
+// reference checks a path in a grouped query. It returns false if x is none.
+func (a *analysis) reference(x sql.Expr, s, here *scope, keys map[string]bool) bool {
+	root, inKey := pathRoot(x, keys)
+	if root == nil {
+		return false
+	}
+	if !inner(here, s, root.Name) && !inKey {
+		code, clause := "SC2102", "select list"
+		if a.clause == clauseOrderBy {
+			code, clause = "SC2103", "ORDER BY clause"
+		}
+		a.report(x.Span(), code, "Property reference '%s' is invalid in the %s because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(a.text[x.Span().Start:x.Span().End]), clause)
+	}
+	return true
 }
 
 // inner reports whether a name is an alias of a subquery of the grouped query whose
@@ -165,10 +197,13 @@ func (a *analysis) groupedClauses(q *sql.Select, s, outer *scope, keys map[strin
 		}
 	}
 	if q.Star && q.From == nil && outer == s && len(a.in.q.GroupBy) > 1 {
-		a.report(q.ListAt, "SC2042", "'SELECT *' is only valid with a single input set.")
+		a.wideStar(q)
+	}
+	if a.wide[q] {
+		a.wideStar(q)
 	}
 	for x := range q.Columns() {
-		if len(q.GroupBy) > 0 {
+		if len(q.GroupBy) > 0 && q.From != nil {
 			a.lost(x, s, here)
 		}
 		a.grouped(x, s, here, keys)
@@ -203,7 +238,9 @@ func (a *analysis) groupedInput(in *sql.Input, s, here *scope, keys map[string]b
 		}
 		x = next
 	}
-	a.grouped(in.Collection, s, here, properties)
+	if _, element := in.Collection.(*sql.IndexExpr); !element || !a.reference(in.Collection, s, here, properties) {
+		a.grouped(in.Collection, s, here, properties)
+	}
 }
 
 // lost reports aliases of s in the aggregates of a subquery that groups its own rows.
@@ -280,14 +317,31 @@ func (a *analysis) sortable(x sql.Expr, q *sql.Select) bool {
 }
 
 func (a *analysis) isPlace(x sql.Expr, q *sql.Select) bool {
-	x = a.chosen(x, q)
 	var steps []string // from the last to the first; "" for an index
 	for {
-		switch y := x.(type) {
+		switch y := a.chosen(x, q).(type) {
 		case *sql.MemberExpr:
 			steps, x = append(steps, y.Name), y.X
 		case *sql.IndexExpr:
 			steps, x = append(steps, ""), y.X
+			if v, fixed := (inputs{params: a.params}).constant(y.Index); fixed {
+				if items, ok := a.chosen(y.X, q).(*sql.ArrayLiteral); ok {
+					i, whole := v.Int64()
+					if !whole || i < 0 || i >= int64(len(items.Items)) {
+						return false
+					}
+					steps, x = steps[:len(steps)-1], items.Items[i]
+				}
+			}
+		case *sql.ObjectLiteral:
+			if len(steps) == 0 {
+				return false
+			}
+			at := slices.IndexFunc(y.Members, func(m sql.Property) bool { return m.Name == steps[len(steps)-1] })
+			if at < 0 {
+				return false
+			}
+			steps, x = steps[:len(steps)-1], y.Members[at].Expr
 		case *sql.Subquery:
 			return y.Kind == sql.SubqueryScalar && y.Query.Value != nil && a.isPlace(y.Query.Value, y.Query)
 		case *sql.Ident:
@@ -301,18 +355,17 @@ func (a *analysis) isPlace(x sql.Expr, q *sql.Select) bool {
 	}
 }
 
-// chosen returns the branch of a condition that constants choose.
+// chosen returns the branch of a condition that is taken in every document.
 func (a *analysis) chosen(x sql.Expr, q *sql.Select) sql.Expr {
-	in := inputs{params: a.params}
 	switch y := x.(type) {
 	case *sql.ConditionalExpr:
-		if v, fixed := in.constant(y.Cond); fixed && truthIn(v) == yes {
-			return a.chosen(y.Then, q)
-		} else if fixed {
-			return a.chosen(y.Else, q)
+		return a.branch(x, y.Cond, y.Then, y.Else, q)
+	case *sql.CallExpr:
+		if isFunction(y, "IIF") && len(y.Args) == 3 {
+			return a.branch(x, y.Args[0], y.Args[1], y.Args[2], q)
 		}
 	case *sql.CoalesceExpr:
-		if v, fixed := in.constant(y.X); fixed && !v.IsDefined() {
+		if v, fixed := (inputs{params: a.params}).constant(y.X); fixed && !v.IsDefined() || !fixed && a.alwaysMissing(y.X) {
 			return a.chosen(y.Y, q)
 		}
 		if root, ok := y.X.(*sql.Ident); ok && isInput(root.Name, q) {
@@ -320,6 +373,53 @@ func (a *analysis) chosen(x sql.Expr, q *sql.Select) sql.Expr {
 		}
 	}
 	return x
+}
+
+func (a *analysis) branch(x, cond, then, otherwise sql.Expr, q *sql.Select) sql.Expr {
+	v, fixed := (inputs{params: a.params}).constant(cond)
+	call, tested := cond.(*sql.CallExpr)
+	switch {
+	case fixed && truthIn(v) == yes, sql.Canonical(then) == sql.Canonical(otherwise):
+		return a.chosen(then, q)
+	case tested && isFunction(call, "IS_DEFINED") && len(call.Args) == 1:
+		if root, ok := call.Args[0].(*sql.Ident); ok && isInput(root.Name, q) {
+			return a.chosen(then, q)
+		}
+	case fixed, a.alwaysMissing(cond), isNumeric(cond):
+		return a.chosen(otherwise, q)
+	}
+	return x
+}
+
+// isNumeric reports whether the result of x is a number or undefined.
+func isNumeric(x sql.Expr) bool {
+	switch y := x.(type) {
+	case *sql.UnaryExpr:
+		return y.Op != "NOT"
+	case *sql.BinaryExpr:
+		return mirrored[y.Op] == "" && y.Op != "||"
+	}
+	return false
+}
+
+// alwaysMissing reports whether x is an operator on numbers that has an operand of
+// another type.
+func (a *analysis) alwaysMissing(x sql.Expr) bool {
+	if !isNumeric(x) {
+		return false
+	}
+	for part := range sql.Children(x) {
+		v, fixed := (inputs{params: a.params}).constant(part)
+		switch y := part.(type) {
+		case *sql.ArrayLiteral, *sql.ObjectLiteral:
+			return true
+		default:
+			if fixed && v.Kind() != value.KindNumber || !fixed && a.alwaysMissing(y) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isInput reports whether a name is that of a collection in FROM, which always has a value.

@@ -22,6 +22,7 @@ type scope struct {
 	root   bool         // the first input of the query may name the container
 	owner  *compiler
 	extra  []int          // of the analysis: the input sets of subqueries in expressions
+	fed    bool           // of the analysis: an input is a subquery whose inputs can have several rows
 	groups bool           // of the analysis: the clause reads groups, whose number is checked later
 	null   bool           // of the analysis: the value of the query has an error
 	let    bool           // of the analysis: of a LET
@@ -87,6 +88,16 @@ func (s *scope) onlySet() int {
 			return all[0]
 		}
 	}
+}
+
+// inGroups reports whether s is in a clause that reads groups.
+func (s *scope) inGroups() bool {
+	for ; s != nil; s = s.outer {
+		if s.groups {
+			return true
+		}
+	}
+	return false
 }
 
 // addSet adds an input set that the query does not have yet.

@@ -125,10 +125,13 @@ func (r *reach) kinds(n node) kinds {
 		return inverted(conjoined(low, high), x.Not)
 	case *sql.InExpr:
 		k, out := r.kinds(n.at(x.X)), mayFalse
-		for _, item := range x.List {
-			out |= operatorKinds("=", k, r.kinds(n.at(item)))
+		if k == mayMiss {
+			return mayMiss
 		}
-		return inverted(out, x.Not)
+		for _, item := range x.List {
+			out |= operatorKinds("=", k&^mayMiss, r.kinds(n.at(item))&^mayMiss)
+		}
+		return inverted(out, x.Not) | k&mayMiss
 	case *sql.LikeExpr:
 		return operatorKinds("LIKE", r.kinds(n.at(x.X)), r.kinds(n.at(x.Pattern)))
 	case *sql.LetExpr:
@@ -291,7 +294,9 @@ func (r *reach) callKinds(n node, x *sql.CallExpr) kinds {
 		}
 		return totals[kind]
 	}
-	may := func(i int, want kinds) bool { return i >= len(x.Args) || r.kinds(n.at(x.Args[i]))&want != 0 }
+	may := func(i int, want kinds) bool {
+		return i >= len(x.Args) || r.kinds(n.at(x.Args[i]))&want != 0 || want == mayArray && r.conditionalRow(n.at(x.Args[i]))
+	}
 	switch f.name {
 	case "FullTextContains", "FullTextContainsAll", "FullTextContainsAny":
 		for i := range x.Args {

@@ -271,10 +271,14 @@ func (j *judge) judgeAll(t *testing.T, list []question, found map[string]*differ
 			continue
 		}
 		kind := kindOfDifference(text)
-		d := found[kind]
+		name := kind
+		if os.Getenv("DECAN_PLANNER_EACH") != "" {
+			name += "\n" + list[i].query
+		}
+		d := found[name]
 		if d == nil {
 			d = &difference{kind: kind}
-			found[kind] = d
+			found[name] = d
 		}
 		if d.count++; d.count == 1 || len(v.query) < len(d.example.query) {
 			d.text, d.example, d.vector = text, list[i], line
@@ -536,7 +540,8 @@ func plannerJob(t *testing.T) (total int, seed uint64) {
 // those of Decan. A tenth of the queries are of the kind that TestSecondOpinion runs.
 // DECAN_PLANNER is the number of queries and DECAN_PLANNER_SEED where
 // they begin; without the former the test does nothing. It writes the shortest example
-// of each kind of difference in the form of testdata/vectors.
+// of each kind of difference in the form of testdata/vectors, and with DECAN_PLANNER_EACH
+// a short example of each difference.
 func TestPlanner(t *testing.T) {
 	total, seed := plannerJob(t)
 	j := newJudge(t)
@@ -559,7 +564,7 @@ func TestPlanner(t *testing.T) {
 	differences, shown := 0, 0
 	for _, d := range slices.SortedFunc(maps.Values(found), func(a, b *difference) int { return cmp.Compare(b.count, a.count) }) {
 		differences += d.count
-		if shown++; shown <= shrunkMax {
+		if shown++; shown <= shrunkMax || os.Getenv("DECAN_PLANNER_EACH") != "" {
 			j.shrink(t, d)
 		}
 		t.Errorf("%d times: %s\n%s\n%s", d.count, d.kind, d.text, d.vector.JSON())

@@ -2,7 +2,6 @@ package query
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
@@ -16,6 +15,7 @@ type reach struct {
 	names      map[*scope]string
 	projecting bool // a value is examined, and not a filter
 	implied    bool // what follows is that a property is in an object or an array, which is not compared with their values
+	inner      bool // the query is in an expression
 	loose      bool // what follows is not compared with suppositions: that a property or an input is there
 }
 
@@ -159,7 +159,7 @@ func (r *reach) rowOf(n node, q *sql.Select) node {
 	case s == nil:
 		return node{}
 	case q.Star && q.From == nil:
-		return node{}
+		return onlyInput(s.outer)
 	case q.Star:
 		return node{x: &sql.Ident{Name: q.From.Inputs[0].Name()}, s: s}
 	case q.Value != nil:
@@ -263,8 +263,10 @@ func (r *reach) constant(n node) (value.Value, bool) {
 	case *sql.Subquery:
 		return value.Undefined(), false
 	}
-	part, ok := n.s.owner.done[n.x]
-	return part.v, ok && part.con
+	if part, ok := n.s.owner.done[n.x]; ok {
+		return part.v, part.con
+	}
+	return inputs{params: n.s.owner.params}.constant(n.x)
 }
 
 // based reports whether a member is one of a document or of an element.
@@ -369,7 +371,7 @@ func (r *reach) suppose(n node, d domain, in []box) []box {
 // array.
 func (r *reach) path(n, of node, d domain, parent kinds, in []box) []box {
 	in = r.restrict(n, d, in)
-	if d.kinds&mayMiss == 0 {
+	if d.kinds&mayMiss == 0 && !r.branches(r.resolve(of)) {
 		loose, implied := r.loose, r.implied
 		r.loose, r.implied = loose || d.kinds|mayNull|mayBool == mayExist, true
 		in = r.want(of, domain{kinds: parent}, in)
@@ -384,6 +386,9 @@ func (r *reach) want(n node, d domain, in []box) []box {
 	if r.work -= 1 + len(in)/8; len(in) == 0 || r.work <= 0 || d.all() {
 		return in
 	}
+	if d.kinds == mayArray && d.parts == nil && !r.implied && r.conditionalRow(n) {
+		d = something
+	}
 	n = r.resolve(n)
 	if n.row != nil {
 		return unless(d.kinds&mayObject == 0, in)
@@ -391,13 +396,15 @@ func (r *reach) want(n node, d domain, in []box) []box {
 	if v, ok := r.constant(n); ok {
 		return unless(!d.has(v), in)
 	}
+	if name, ok := root(n); ok {
+		if d = r.ofElement(n, name, d); d.all() || r.untracked(n, name) {
+			return in
+		}
+	}
 	switch x := n.x.(type) {
 	case nil:
 		return r.restrict(n, d, in)
 	case *sql.Ident:
-		if r.untracked(n, x) {
-			return in
-		}
 		return r.elements(n, x, d, r.restrict(n, d, in))
 	case *sql.MemberExpr:
 		return r.path(n, n.at(x.X), d, mayObject, in)
@@ -598,6 +605,9 @@ func (r *reach) operands(n node, d, each domain, result kinds, in []box, operand
 	for _, x := range operands {
 		in = r.want(n.at(x), each, in)
 	}
+	if d.intervals != nil {
+		in = r.inverse(n, d.meet(domain{kinds: result}), in)
+	}
 	return r.value(n, d, in)
 }
 
@@ -628,67 +638,12 @@ func (r *reach) comparison(op string, x, y node, want kinds, in []box) []box {
 	if outcome := outcomesOf[op].hold(0); (want&mayFalse == 0 && outcome == no || want&mayTrue == 0 && outcome == yes) && r.same(x, y) {
 		return nil
 	}
-	if operatorKinds(op, kx, ky)&want == 0 && (op != "=" && op != "!=" || r.followed(x, y)) {
+	if operatorKinds(op, kx, ky)&want == 0 && !branched(x) && !branched(y) && (op != "=" && op != "!=" || r.followed(x, y)) {
 		return nil
 	}
-	return r.want(y, something, r.want(x, something, in))
-}
-
-// followed reports whether the planner compares the types of two expressions that are
-// equal: only those of a place, and of two arrays or objects. Any other two may be equal.
-func (r *reach) followed(x, y node) bool {
-	built := func(n node) bool {
-		switch n.x.(type) {
-		case *sql.ArrayLiteral, *sql.ObjectLiteral:
-			return true
-		}
-		return n.row != nil
+	in = r.want(y, something, r.want(x, something, in))
+	if op == "=" && want == mayTrue && written(x) != written(y) {
+		in = r.holds(x, y, r.holds(y, x, in))
 	}
-	k := r.kinds(x) & r.kinds(y) & mayExist
-	if built(x) && built(y) || k == 0 && (r.kinds(x) == mayMiss || r.kinds(y) == mayMiss) {
-		return true
-	}
-	for _, n := range []node{x, y} {
-		switch sub := n.x.(type) {
-		case nil:
-			return n.row == nil
-		case *sql.Ident, *sql.MemberExpr, *sql.IndexExpr:
-			return true
-		case *sql.Subquery:
-			if sub.Kind == sql.SubqueryScalar {
-				continue
-			}
-			return true
-		case *sql.CallExpr:
-			if f := functions[strings.ToUpper(sub.Name)]; f != nil && typeTests[f.name] != 0 && (built(x) || built(y)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// ofElement reports whether a resolved node is the document, an element of an array, or a
-// property of one.
-func ofElement(x sql.Expr) bool {
-	for {
-		switch y := x.(type) {
-		case nil, *sql.Ident:
-			return true
-		case *sql.MemberExpr:
-			x = y.X
-		case *sql.IndexExpr:
-			x = y.X
-		default:
-			return false
-		}
-	}
-}
-
-// same reports whether x and y are the same property of a document or of an element, which
-// is not NaN.
-func (r *reach) same(x, y node) bool {
-	a, ok := r.place(x)
-	b, also := r.place(y)
-	return ok && also && a == b && ofElement(x.x)
+	return in
 }

@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
+	"github.com/decandb/decan/internal/geo"
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
@@ -44,6 +46,12 @@ func (r *reach) inAny(n node, x *sql.InExpr, want kinds, in []box) []box {
 	case want&mayBool == 0:
 		return nil
 	case want&mayFalse != 0:
+		if v, ok := r.constant(r.resolve(n.at(x.X))); ok && want&mayTrue == 0 && slices.ContainsFunc(x.List, func(item sql.Expr) bool {
+			w, ok := r.constant(r.resolve(n.at(item)))
+			return ok && equalValues(v, w)
+		}) {
+			return nil
+		}
 		return r.want(n.at(x.X), something, in)
 	}
 	terms := make([]term, len(x.List))
@@ -181,7 +189,7 @@ func (r *reach) subquery(n node, x *sql.Subquery, d domain, in []box) []box {
 	case d.kinds&mayMiss != 0, x.Kind != sql.SubqueryScalar && iterates(x.Query):
 		return in
 	}
-	in = r.rows(x.Query, s, false, in)
+	in = r.inside(x.Query, s, in)
 	if row := r.rowOf(n, x.Query); row.s != nil {
 		in = r.want(row, d, in)
 	}
@@ -195,10 +203,17 @@ func iterates(q *sql.Select) bool {
 	})
 }
 
+// inside is rows for a query in an expression.
+func (r *reach) inside(q *sql.Select, s *scope, in []box) []box {
+	defer func(inner bool) { r.inner = inner }(r.inner)
+	r.inner = true
+	return r.rows(q, s, false, in)
+}
+
 // exists adds that a subquery has a row, or that it has none.
 func (r *reach) exists(q *sql.Select, s *scope, has bool, in []box) []box {
 	if has {
-		return r.rows(q, s, false, in)
+		return r.inside(q, s, in)
 	}
 	switch list, ok := r.obstacles(nil, q, s); {
 	case ok && len(list) == 0:
@@ -228,12 +243,17 @@ func (r *reach) obstacles(list []obstacle, q *sql.Select, s *scope) ([]obstacle,
 		}
 		list = append(list, obstacle{node{x: q.Value, s: s}, missing})
 	}
-	if totalled(q) && len(q.GroupBy) == 0 {
+	if totalled(q) {
 		return list, q.Where == nil && !r.mayLack(q, s) || !onlyLists(q)
 	}
 	if q.Where != nil && r.kinds(node{x: q.Where, s: s}) != mayTrue {
 		list = append(list, obstacle{node{x: q.Where, s: s}, domain{kinds: mayAny &^ mayTrue}})
 	}
+	return r.missingInputs(list, q, s)
+}
+
+// missingInputs appends the ways in which an input of a query can have no value.
+func (r *reach) missingInputs(list []obstacle, q *sql.Select, s *scope) ([]obstacle, bool) {
 	if q.From == nil {
 		return list, true
 	}
@@ -278,7 +298,7 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 		return in
 	}
 	if kind, ok := aggregateKind(x); ok {
-		return unless(r.total(n, x, kind).meet(d).empty(), in)
+		return r.total(n, x, kind, d, in)
 	}
 	if test := typeTests[f.name]; test != 0 {
 		return r.typeTest(n.at(x.Args[0]), f.name, test, d.kinds&mayBool, in)
@@ -299,9 +319,11 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	case "IIF":
 		return r.conditional(n.at(x.Args[0]), n.at(x.Args[1]), n.at(x.Args[2]), d, in)
 	case "STARTSWITH", "STRINGEQUALS":
-		if of, found, ok := r.search(n, x, f.name); ok && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool && d.kinds&mayBool != 0 {
+		if of, found, exact, ok := r.search(n, x, f.name); ok && (exact || d.kinds&mayTrue != 0) && d.kinds&mayMiss == 0 && d.kinds&mayBool != mayBool && d.kinds&mayBool != 0 {
 			if d.kinds&mayTrue == 0 {
 				found = outside(found)
+			} else if v, ok := r.constant(n.at(x.Args[1])); ok && len(x.Args) == 2 && r.neverHas(of, v.Text()) {
+				return nil
 			}
 			return r.want(of, found, in)
 		}
@@ -318,7 +340,9 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 		if d.kinds&mayBool == mayBool {
 			return r.arguments(n, x, d, mayBool, func(int) kinds { return mayExist }, in)
 		}
-		return r.arguments(n, x, d, mayBool, textKinds, in)
+		return r.each(n, x, d, textKinds, in)
+	case "CONTAINS_ALL_CI", "CONTAINS_ALL_CS", "CONTAINS_ANY_CI", "CONTAINS_ANY_CS":
+		return r.each(n, x, d, func(int) kinds { return mayString }, in)
 	case "FullTextContains":
 		return r.arguments(n, x, d, mayBool, textKinds, in)
 	case "VectorDistance", "_VectorScore":
@@ -342,8 +366,6 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	}
 	return r.arguments(n, x, d, s.result, func(i int) kinds {
 		switch {
-		case i > 0 && someOf(f, x):
-			return mayAny
 		case f.name == "ObjectToArray" && i == 0:
 			return mayExist
 		case i < len(s.args):
@@ -356,13 +378,24 @@ func (r *reach) call(n node, x *sql.CallExpr, d domain, in []box) []box {
 	}, in)
 }
 
-// total returns the values that an aggregate can have. Over the single row of a query that
-// is an expression, a count is 0 or 1.
-func (r *reach) total(n node, x *sql.CallExpr, kind AggregateKind) domain {
-	if kind != Count && kind != CountIf || n.s.root || n.s.query != nil && iterates(n.s.query) {
-		return domain{kinds: r.callKinds(n, x)}
+// each adds that a search for each or for any of several texts has a value of d: that is
+// AND or OR of one search for each text.
+func (r *reach) each(n node, x *sql.CallExpr, d domain, need func(i int) kinds, in []box) []box {
+	switch {
+	case d.kinds&(mayBool|mayMiss) == 0:
+		return nil
+	case d.kinds&mayMiss != 0:
+		return in
 	}
-	return just(value.Int(0), value.Int(1))
+	in = r.want(n.at(x.Args[0]), domain{kinds: need(0)}, in)
+	terms := make([]term, len(x.Args)-1)
+	for i := range terms {
+		terms[i] = func(_ kinds, in []box) []box {
+			return r.want(n.at(x.Args[i+1]), domain{kinds: need(i + 1)}, in)
+		}
+	}
+	or := strings.Contains(strings.ToUpper(x.Name), "ANY")
+	return r.value(n, d, r.chain(terms, or, d.kinds&mayBool, in))
 }
 
 // plainPattern is a regular expression for texts that begin with a word.
@@ -396,10 +429,19 @@ func (r *reach) searched(n node, x *sql.CallExpr, d domain, in []box) []box {
 	switch v, ok := r.constant(n.at(x.Args[1])); {
 	case ok && v.Text() == "" && d.kinds&mayTrue == 0 && !isFunction(x, "RegexMatch"):
 		return nil // each string has the empty one
+	case ok && d.kinds&mayTrue != 0 && r.neverHas(n.at(x.Args[0]), v.Text()) && !isFunction(x, "RegexMatch"):
+		return nil
 	case !ok || v.Text() == "":
 		return r.want(n.at(x.Args[0]), text, in)
 	}
 	return r.suppose(n.at(x.Args[0]), text, in)
+}
+
+// neverHas reports whether the letters of a text are small, or capital, where those of an
+// expression are not.
+func (r *reach) neverHas(n node, text string) bool {
+	x, ok := r.resolve(n).x.(*sql.CallExpr)
+	return ok && (isFunction(x, "UPPER") && upper(text) != text || isFunction(x, "LOWER") && lower(text) != text)
 }
 
 // unfollowed are the functions whose arguments the planner restricts only where it knows
@@ -420,7 +462,11 @@ func (r *reach) spatial(n node, x *sql.CallExpr, d domain, in []box) []box {
 	switch {
 	case d.kinds&(result|mayMiss) == 0:
 		return nil
-	case !nearer && !r.projecting || d.kinds&mayMiss != 0:
+	case d.kinds&mayMiss != 0:
+		return in
+	case slices.ContainsFunc(x.Args, func(arg sql.Expr) bool { return r.noShape(n.at(arg), nearer) }):
+		return nil
+	case !nearer && !r.projecting:
 		return in
 	case !nearer:
 		for _, arg := range x.Args {
@@ -430,11 +476,24 @@ func (r *reach) spatial(n node, x *sql.CallExpr, d domain, in []box) []box {
 	}
 	for _, arg := range x.Args[:2] {
 		of := r.resolve(n.at(arg))
-		if _, fixed := r.constant(of); !fixed && isPath(of.x) {
+		switch _, fixed := r.constant(of); {
+		case !fixed && isPath(of.x):
 			in = r.restrict(of, domain{kinds: mayArray | mayObject}, in)
+		case !fixed && of.x != nil && of.row == nil:
+			in = r.want(of, something, in)
 		}
 	}
 	return in
+}
+
+// noShape reports whether an argument is undefined or, if nearer is set, an object that is no shape.
+func (r *reach) noShape(n node, nearer bool) bool {
+	v, ok := r.constant(r.resolve(n))
+	if !ok || v.IsDefined() && (!nearer || v.Kind() != value.KindObject) {
+		return false
+	}
+	_, shape := geo.Parse(v, geo.Geography)
+	return !shape
 }
 
 // arguments adds what a call needs to have a value of d: arguments of their kinds. The
@@ -452,7 +511,7 @@ func (r *reach) arguments(n node, x *sql.CallExpr, d domain, result kinds, each 
 	if isFunction(x, "LENGTH") || isFunction(x, "ARRAY_LENGTH") {
 		in = unless(d.meet(notNegative).empty(), in)
 	}
-	return r.value(n, d, in)
+	return r.value(n, d, r.inverse(n, d, in))
 }
 
 // typeTest adds that a test for kinds has one of the given results.
@@ -469,12 +528,15 @@ func (r *reach) typeTest(of node, name string, test, want kinds, in []box) []box
 }
 
 // search returns the strings for which a search for a constant is true, and the text
-// that is searched.
-func (r *reach) search(n node, x *sql.CallExpr, name string) (of node, found domain, ok bool) {
+// that is searched. If exact is false, these are more.
+func (r *reach) search(n node, x *sql.CallExpr, name string) (of node, found domain, exact, ok bool) {
+	folds := false
 	if len(x.Args) > 2 {
-		if ignore, ok := r.constant(n.at(x.Args[2])); !ok || ignore.Kind() != value.KindBool || ignore.IsTrue() {
-			return of, found, false
+		ignore, ok := r.constant(n.at(x.Args[2]))
+		if !ok || ignore.Kind() != value.KindBool {
+			return of, found, false, false
 		}
+		folds = ignore.IsTrue()
 	}
 	of = n.at(x.Args[0])
 	v, ok := r.constant(n.at(x.Args[1]))
@@ -483,12 +545,20 @@ func (r *reach) search(n node, x *sql.CallExpr, name string) (of node, found dom
 		v, ok = r.constant(n.at(x.Args[0]))
 	}
 	if !ok || v.Kind() != value.KindString {
-		return of, found, false
+		return of, found, false, false
 	}
-	if name == "STRINGEQUALS" {
-		return of, just(v), true
+	text := v.Text()
+	if folds {
+		text = lower(text)
 	}
-	return of, beginning(v.Text()), true
+	if found = beginning(text); name == "STRINGEQUALS" {
+		found = just(value.String(text))
+	}
+	if folds && found.intervals != nil {
+		found, exact, ok = cased(found, lower, unicode.ToUpper)
+		return of, found, exact, ok
+	}
+	return of, found, true, true
 }
 
 // contains adds that ARRAY_CONTAINS has a value of d.

@@ -35,6 +35,8 @@ func (r *reach) rows(q *sql.Select, s *scope, top bool, in []box) []box {
 		}
 	case q.Value != nil && !hasAggregate(q.Value):
 		in = r.want(n.at(q.Value), something, in)
+	case q.Value != nil && onlyExtremes(q) && !top && r.kinds(n.at(q.Value.(*sql.CallExpr).Args[0]))&mayCompare == 0:
+		return nil
 	case q.Value != nil && onlyExtremes(q):
 		in = r.want(n.at(q.Value.(*sql.CallExpr).Args[0]), something, in)
 	case len(q.GroupBy) == 0 && top && !r.single(q, s, top):
@@ -145,6 +147,11 @@ func (r *reach) counted(q *sql.Select, n node, in []box) []box {
 // from adds what must hold for an input to have a value.
 func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 	input := &q.From.Inputs[i]
+	if i > 0 && r.inner && !input.In && iterates(q) && (input.Subquery == nil || !iterates(input.Subquery)) {
+		return in // as in the planner, whose ranges admit more documents than have rows
+	}
+	defer func(inner bool) { r.inner = inner }(r.inner)
+	r.inner = false
 	first := top && i == 0
 	if input.Subquery != nil {
 		inner := s.scopeOf(input.Subquery)
@@ -179,7 +186,7 @@ func (r *reach) from(q *sql.Select, s *scope, i int, top bool, in []box) []box {
 // listOf returns what the rows of a subquery must be that an input iterates over. As in
 // the service, a row with a condition of its own may be anything.
 func (r *reach) listOf(row node, q *sql.Select, s *scope, top bool) domain {
-	if !top && !iterates(q) && r.optional(q, s) {
+	if !top && !multiplies(q) && r.optional(q, s) {
 		return anything
 	}
 	return r.list(row)
@@ -208,15 +215,19 @@ func (r *reach) list(n node) domain {
 	if _, ok := r.constant(n); ok {
 		return domain{kinds: mayArray}
 	}
-	if n.row != nil && n.s.outer != nil && !n.s.root && !iterates(n.row) && r.optional(n.row, n.s) {
+	if n.row != nil && n.s.outer != nil && !n.s.root && !multiplies(n.row) && r.optional(n.row, n.s) {
 		return something
 	}
 	if k := r.kinds(n); k == mayTrue || k == mayFalse {
 		return domain{kinds: mayArray}
 	}
 	switch x := n.x.(type) {
-	case *sql.ConditionalExpr, *sql.CoalesceExpr:
+	case *sql.ConditionalExpr, *sql.CoalesceExpr, *sql.InExpr:
 		return something
+	case *sql.LikeExpr:
+		if !x.Not {
+			return something
+		}
 	case *sql.CallExpr:
 		if !r.counts(n, x) {
 			return something
@@ -252,8 +263,16 @@ func (r *reach) untracked(n node, x *sql.Ident) bool {
 		return false
 	}
 	input := &s.query.From.Inputs[a.input]
-	if !input.In || input.Subquery == nil {
+	if !input.In {
 		return false
+	}
+	if input.Subquery == nil {
+		of := node{x: input.Collection, s: s.before(a.input)}
+		if a.input == 0 && s.root {
+			return false
+		}
+		name, ok := root(r.resolve(of))
+		return ok && r.untracked(r.resolve(of), name)
 	}
 	inner := s.scopeOf(input.Subquery)
 	row := r.resolve(r.rowOf(node{s: s}, input.Subquery))
