@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/throughput"
@@ -32,6 +33,9 @@ type Report struct {
 	// LargestKey is the key with the most data, and LargestBytes its size.
 	LargestKey   string `json:"largestKey"`
 	LargestBytes int64  `json:"largestBytes"`
+	// Refused is how many documents the server would refuse, because their logical
+	// partitions are full (S26).
+	Refused int64 `json:"refused"`
 
 	// LogicalStorage and LogicalWork are over the full keys of the sample,
 	// PhysicalStorage and PhysicalWork over the physical partitions (S19).
@@ -122,6 +126,7 @@ func (x *simulation) report(paths []string) (Report, error) {
 	}
 	groups, keys := x.groups(&c, counted, r.Keys)
 	r.LargestKey, r.LargestBytes = counted.key, x.largestBytes(counted, r.Keys)
+	r.Refused = x.refused(counted, r.LargestBytes)
 	r.LogicalStorage = skewOf(slices.Collect(mapValues(counted.weights)))
 	r.LogicalWork = skewOf(slices.Collect(mapValues(counted.work)))
 	first, err := keyAt(paths[:1])
@@ -273,6 +278,19 @@ func (x *simulation) largestBytes(counted counts, keys int64) int64 {
 	return int64(counted.largest * x.bytes)
 }
 
+// refused returns how many documents do not fit into their logical partitions.
+func (x *simulation) refused(counted counts, largest int64) int64 {
+	limit := float64(x.Limits.LogicalPartitionBytes)
+	if float64(largest) <= limit {
+		return 0
+	}
+	var over float64
+	for weight := range mapValues(counted.weights) {
+		over += max(0, weight*x.bytes-limit)
+	}
+	return int64(math.Ceil(over / (x.bytes / float64(x.total))))
+}
+
 // stage simulates a multiple of the data. If every document has a key of its own, there
 // are more keys; otherwise each key has more documents.
 func (x *simulation) stage(key partitionkey.Definition, groups []group, keys float64, counted counts, r *Report, factor float64) Stage {
@@ -379,7 +397,15 @@ func (x *simulation) visit(c *container, one *instance) visit {
 	spans := leaves(one.plan.Access())
 	works := make([]struct{ documents, results float64 }, len(c.parts))
 	places := x.places(c)
-	for _, n := range one.loaded {
+	name, loaded := "", one.loaded
+	if v.route != FanOut {
+		name = strings.Join(c.key.Paths, "\x00")
+	}
+	combined := x.combine(one, name, func(n int) bool { return within(ranges, places[n].epk) })
+	if combined != nil && combined.answered {
+		loaded = combined.loaded
+	}
+	for _, n := range loaded {
 		if within(ranges, places[n].epk) {
 			works[places[n].part].documents += one.standsFor(x, n)
 		}
@@ -411,12 +437,26 @@ func (x *simulation) visit(c *container, one *instance) visit {
 		if spans > 0 {
 			work.Hits = work.Documents
 		}
-		charge := throughput.Query(work) * pieces
+		if combined != nil {
+			rows, hits := combined.in(x, pieces, func(n int) bool { return places[n].part == i && within(ranges, places[n].epk) })
+			if work.Results = int64(rows); combined.answered {
+				work.Lookups, work.Hits = combined.lookups, work.Documents+int64(hits)
+			}
+		}
+		charge := x.read(throughput.Query(work)) * pieces
 		v.charges[i] = charge
 		v.charge += charge
 		v.partitions += pieces
 	}
 	return v
+}
+
+// read returns the charge of a read at the consistency level of the account.
+func (x *simulation) read(charge float64) float64 {
+	if x.ReadTwice {
+		return 2 * charge
+	}
+	return charge
 }
 
 // enough is how many documents of the sample say something about a key.

@@ -40,6 +40,10 @@ type Settings struct {
 	Limits   resource.Limits         // zero: the documented defaults
 	Indexing resource.IndexingPolicy // zero: the default policy
 
+	// ReadTwice means that the account's consistency level is strong or bounded staleness,
+	// at which reads cost twice.
+	ReadTwice bool
+
 	// Table means that the container is a table of the Cassandra API: its keys have no
 	// levels (S101), queries are not simulated, and logical partitions above the size that
 	// Apache Cassandra advises are reported (S119). The caller gives the limits of tables,
@@ -116,7 +120,7 @@ func newSimulation(ctx context.Context, sample Sample, w Workload, s Settings) (
 		}
 		bytes += float64(size)
 		insert += throughput.Insert(size, len(doc.terms))
-		read += throughput.Read(size)
+		read += x.read(throughput.Read(size))
 		x.documents = append(x.documents, doc)
 	}
 	n := float64(len(x.documents))

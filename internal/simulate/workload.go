@@ -142,6 +142,9 @@ type instance struct {
 	most    float64 // rows after which the query ends, by TOP or LIMIT without ORDER BY; 0 without
 	loaded  []int   // the documents of the sample that the index finds, by number
 	matched []int   // those that pass the filter
+
+	groups   map[int][]string     // see group; nil for rows of single documents
+	combined map[string]*combined // see combine
 }
 
 // prepare compiles the queries and runs them on the sample.
@@ -179,6 +182,9 @@ func (x *simulation) prepare() error {
 			one := instance{plan: plan, share: x.documents[i].work, own: own, most: most(plan)}
 			sum += one.share
 			if err := x.match(&one); err != nil {
+				return err
+			}
+			if err := x.group(&one); err != nil {
 				return err
 			}
 			p.plans = append(p.plans, one)

@@ -86,7 +86,7 @@ func (h *handler) advise(hw http.ResponseWriter, hr *http.Request, caller auth.C
 	if err != nil {
 		return err
 	}
-	settings := simulate.Settings{Limits: limits.Limits, Indexing: s.container.Indexing}
+	settings := simulate.Settings{Limits: limits.Limits, Indexing: s.container.Indexing, ReadTwice: h.engine.Account().Consistency.DoublesReads()}
 	advice, err := simulate.Advise(ctx, simulate.Sample{Documents: s.documents}, asked.Workload, s.candidates(asked.Candidates), settings)
 	if err != nil {
 		return err

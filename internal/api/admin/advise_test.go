@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -95,5 +96,75 @@ func TestAdvise(t *testing.T) {
 	}
 	if answer, content := call(t, door, "POST", at, "", "x-decan-key", keys.PrimaryReadonly); answer.StatusCode != 403 {
 		t.Errorf("with a read-only key: %d %s", answer.StatusCode, content)
+	}
+}
+
+// TestAdvised compares what the advisor predicts for the present key of a container with
+// what the engine does: for every query the partitions that it asks, exactly, and its
+// charge within a hundredth, whether documents are read or the index answers alone
+// (S47 to S54).
+func TestAdvised(t *testing.T) {
+	t.Parallel()
+	door, e := newDoor(t, nil)
+	const documents = 1200
+	walk(t, door, []step{{"POST", "/containers?database=d&partitions=4", `{"id":"c","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2}}`, 201, nil}})
+	link := engine.Link{Database: "d", Container: "c"}
+	for i := range documents {
+		body := parse(t, fmt.Sprintf(`{"id":"%d","tenant":"t%d","user":"u%d","kind":"%s","amount":%d,"day":%d,"text":"%0200d"}`, i, i%30, i%400, []string{"click", "view", "buy"}[i%3], i*37%1000, i%25, i))
+		if _, err := e.Create(t.Context(), auth.Owner(), engine.DocumentRequest{Link: link, Document: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts := []string{
+		"SELECT * FROM c WHERE c.tenant = 't3' AND c.user = 'u33'",
+		"SELECT * FROM c WHERE c.tenant = 't3'",
+		"SELECT * FROM c WHERE c.user = 'u33'",
+		"SELECT c.id FROM c WHERE c.amount > 900",
+		"SELECT VALUE COUNT(1) FROM c",
+		"SELECT VALUE COUNT(1) FROM c WHERE c.tenant = 't3'",
+		"SELECT VALUE COUNT(1) FROM c WHERE c.kind = 'buy'",
+		"SELECT VALUE COUNT(1) FROM c WHERE c.kind = 'buy' AND c.amount > 500",
+		"SELECT COUNT(c.kind) AS n, MIN(c.amount) AS low, MAX(c.amount) AS high FROM c",
+		"SELECT VALUE SUM(c.amount) FROM c",
+		"SELECT VALUE AVG(c.day) FROM c WHERE c.amount > 400",
+		"SELECT c.kind, COUNT(1) AS n FROM c GROUP BY c.kind",
+		"SELECT c.day, COUNT(1) AS n FROM c WHERE c.day < 10 GROUP BY c.day",
+		"SELECT DISTINCT VALUE c.day FROM c",
+		"SELECT c.kind, SUM(c.amount) AS s FROM c GROUP BY c.kind", // of two places: documents are read
+		"SELECT c.day, COUNT(1) AS n FROM c WHERE c.tenant = 't3' GROUP BY c.day",
+	}
+	var list []string
+	for _, text := range texts {
+		list = append(list, fmt.Sprintf(`{"query":%q,"perSecond":1}`, text))
+	}
+	answer, content := call(t, door, "POST", "/advise?database=d&container=c", `{"sample":5000,"candidates":[["/tenant","/user"]],"workload":{"throughput":24000,"queries":[`+strings.Join(list, ",")+`]}}`, "x-decan-key", auth.WellKnownKey)
+	if answer.StatusCode != 200 {
+		t.Fatal(content)
+	}
+	report := parse(t, content).Get("advice").Get("candidates").Items()[0]
+	for i, text := range texts {
+		var charge float64
+		asked := map[resource.PartitionID]bool{}
+		req := engine.QueryRequest{Link: link, Text: text, Cross: true, Full: true, MaxItems: 10_000}
+		for {
+			page, err := e.Query(t.Context(), auth.Owner(), req)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			charge += page.Charge
+			for _, id := range page.Partitions {
+				asked[id] = true
+			}
+			if req.Continuation = page.Continuation; req.Continuation == "" {
+				break
+			}
+		}
+		q := report.Get("queries").Items()[i]
+		if got := q.Get("partitions").Float(); got != float64(len(asked)) {
+			t.Errorf("%s: %v partitions predicted, the engine asked %d", text, got, len(asked))
+		}
+		if got := q.Get("charge").Float(); math.Abs(got-charge) > 0.01*charge {
+			t.Errorf("%s: predicted %.3f RU, the engine charged %.3f", text, got, charge)
+		}
 	}
 }

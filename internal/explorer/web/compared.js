@@ -2,7 +2,7 @@
 // in words.
 
 import { el } from "./dom.js";
-import { bytes, count, units } from "./format.js";
+import { bytes, count, plural, units } from "./format.js";
 import { levelName } from "./keyfields.js";
 
 const percent = (f) => `${f > 0 && f < 0.01 ? (100 * f).toFixed(1) : Math.round(100 * f)} %`;
@@ -44,7 +44,7 @@ export function comparison(answer, choose) {
   };
   const rows = [
     ["Values of each level", (c) => c.levels.map((l, i) => el("div", {}, el("span", { class: `levelname level${i + 1}` }, levelName(l.path)), ` ${count(l.values)}`, l.missing > 0 && el("span", { class: "hint" }, `, missing in ${percent(l.missing)}`)))],
-    ["Largest logical partition", (c) => meter(c.largestBytes / answer.logicalBytes, `${bytes(c.largestBytes)} of ${bytes(answer.logicalBytes)}`), (c) => c.largestKey],
+    ["Largest logical partition", (c) => [meter(c.largestBytes / answer.logicalBytes, `${bytes(c.largestBytes)} of ${bytes(answer.logicalBytes)}`), c.refused > 0 && el("div", { class: "refusedkey" }, `${plural(c.refused, "item")} would be refused`)], (c) => c.largestKey],
     ["Storage of logical partitions", (c) => skew(c.logicalStorage)],
     ["RU/s of logical partitions", (c) => skew(c.logicalWork)],
     ["Physical partitions", (c) => `${count(c.partitions)}${c.active < c.partitions ? `, ${count(c.active)} with data` : ""}`],

@@ -14,7 +14,7 @@ import (
 // server did: partitions after the splits, partitions that each query asks, its charge,
 // and which keys refuse writes (S21, S26, S37, S47 to S54).
 //
-// The bounds: one partition or a quarter of them, since a server splits while the events
+// The bounds: two refused writes; one partition or a quarter of them, since a server splits while the events
 // come and the simulation after all of them are there; a hundredth of a charge, and what
 // a visit costs for each partition more or less. The kind of route is the same.
 func advisorAgrees(t *testing.T, report *demoReport) {
@@ -57,6 +57,9 @@ func advisorAgrees(t *testing.T, report *demoReport) {
 		predicted := &advice.Candidates[0]
 		if full := predicted.LargestBytes > limits.LogicalPartitionBytes; full != (real.Refused > 0) {
 			t.Errorf("%s: the largest key would hold %d bytes of %d, and the server refused %d writes", layout.title, predicted.LargestBytes, limits.LogicalPartitionBytes, real.Refused)
+		}
+		if off := predicted.Refused - int64(real.Refused); off < -2 || off > 2 {
+			t.Errorf("%s: %d refused writes predicted, the server refused %d", layout.title, predicted.Refused, real.Refused)
 		}
 		if real.Refused > 0 {
 			continue // The simulation keeps the events that the server has refused.
