@@ -61,10 +61,27 @@ for (const colorScheme of ["light", "dark"]) {
     await visit(page, `${base}/partitions`, ".partitiontable tbody tr");
     await check(page, "partitions");
     if (colorScheme === "dark") await picture(page, "partitions-dark");
-    for (const [place, selector] of [[`${base}/feed`, ".feed"], [`${base}/procedures/new`, ".scripts .detail:not([hidden])"], [`${base}/settings`, ".settings textarea"], ["#/db/axe", ".cards .name"], ["#/db/axe/users", "td"], ["#/copyjobs", ".screen"], ["#/metrics", ".plots"], ["#/account", ".settings"], ["#/roles", ".card td"], ["#/db/axet/coll/t/rows", ".grid .body .row"], ["#/db/axet/coll/t/cql", ".query"], ["#/db/axet/coll/t/columns", ".columntable td"]]) {
+    for (const [place, selector] of [[`${base}/feed`, ".feed"], [`${base}/procedures/new`, ".scripts .detail:not([hidden])"], [`${base}/settings`, ".settings textarea"], ["#/db/axe", ".cards .name"], ["#/db/axe/users", "td"], ["#/copyjobs", ".screen"], ["#/metrics", ".plots"], ["#/account", ".settings"], ["#/roles", ".card td"], [`${base}/advisor`, ".advisor .workload"], ["#/db/axet/coll/t/rows", ".grid .body .row"], ["#/db/axet/coll/t/cql", ".query"], ["#/db/axet/coll/t/columns", ".columntable td"]]) {
       await visit(page, place, selector);
+      if (place.endsWith("advisor")) {
+        await page.getByRole("button", { name: "Add query" }).click();
+        await page.getByLabel("Query", { exact: true }).fill("SELECT * FROM c WHERE c.UserId = @u AND c.total > 900");
+        await page.getByLabel("@u =").fill("/UserId");
+        await page.getByRole("button", { name: "Compare" }).click();
+        await page.locator(".comparison thead th").first().waitFor();
+        if (colorScheme === "dark") await picture(page, "advisor-dark", 1400);
+      }
       await page.evaluate(() => Promise.all(document.getAnimations().map((a) => a.finished)));
       await check(page, place);
+    }
+    if (colorScheme === "light") {
+      await page.setViewportSize({ width: 390, height: 844 });
+      for (const [place, selector] of [[`${base}/items`, ".grid .body .row"], [`${base}/query`, ".query"], [`${base}/partitions`, ".partitiontable tbody tr"], [`${base}/settings`, ".settings textarea"], [`${base}/advisor`, ".comparison"], ["#/db/axet/coll/t/rows", ".grid .body .row"], ["#/roles", ".card td"]]) {
+        await visit(page, place, selector);
+        await check(page, `${place} on a phone`);
+        if (place.endsWith("advisor")) await picture(page, "phone-advisor");
+      }
+      await page.setViewportSize({ width: 1360, height: 820 });
     }
     await page.keyboard.press("Control+k");
     await page.locator(".palette li").first().waitFor();

@@ -1,6 +1,6 @@
 // Copy jobs: copying containers into others, under another key or none.
 
-import { button, el, field, select, show } from "./dom.js";
+import { button, el, field, renew, select, show } from "./dom.js";
 import { admin } from "./api.js";
 import { allContainers, allDatabases, isTable } from "./model.js";
 import { confirm, dialog, failed, tell, working } from "./dialog.js";
@@ -24,14 +24,10 @@ export function copyjobs() {
   const words = { pause: "Pause", resume: "Resume", cancel: "Cancel", complete: "Complete" };
 
   function draw(jobs) {
-    if (body.contains(document.activeElement)) {
-      const at = document.activeElement.dataset.act;
-      queueMicrotask(() => body.querySelector(`[data-act="${CSS.escape(at ?? "")}"]`)?.focus());
-    }
-    show(body, jobs.length ? el("div", { class: "tablewrap card" }, el("table", {}, el("thead", {}, el("tr", {}, ["job", "from → to", "mode", "status", "copied", "charge", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, jobs.map((job) => {
+    const fresh = el("div", {}, jobs.length ? el("div", { class: "tablewrap card" }, el("table", {}, el("thead", {}, el("tr", {}, ["job", "from → to", "mode", "status", "copied", "charge", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, jobs.map((job) => {
       const p = job.properties, part = p.totalCount ? p.processedCount / p.totalCount : p.status === "Completed" ? 1 : 0;
       const can = [...(acts[p.status] ?? []), ...(p.mode === "Online" && p.status === "Running" && !p.decan.completing ? ["complete"] : [])];
-      return el("tr", {}, el("td", {}, job.name), el("td", { class: "mono" }, p.jobProperties.tasks.map((t) => el("div", {}, `${t.source.databaseName}/${t.source.containerName} → ${t.destination.databaseName}/${t.destination.containerName}`))), el("td", {}, p.mode),
+      return el("tr", { "data-id": job.name }, el("td", {}, job.name), el("td", { class: "mono" }, p.jobProperties.tasks.map((t) => el("div", {}, `${t.source.databaseName}/${t.source.containerName} → ${t.destination.databaseName}/${t.destination.containerName}`))), el("td", {}, p.mode),
         el("td", {}, p.status, p.decan.caughtUp && p.status === "Running" ? ", caught up" : "", p.error && el("p", { class: "error" }, p.error.message), p.decan.skippedCount > 0 && el("p", { class: "warn" }, `${count(p.decan.skippedCount)} skipped`)),
         el("td", {}, el("span", { class: "meter" }, el("span", { class: "track" }, el("span", { style: { width: `${Math.min(100, part * 100)}%` } })), el("span", { class: "numeric" }, `${count(p.processedCount)} of ${count(p.totalCount)}`))),
         el("td", { class: "numeric" }, units(p.decan.sourceCharge + p.decan.destinationCharge)),
@@ -39,8 +35,10 @@ export function copyjobs() {
           if (verb === "cancel" && !(await confirm("Cancel the job?", "What it has copied stays in the target.", { action: "Cancel the job", danger: true }))) return;
           await admin("POST", ["copyJobs", job.name, verb]);
           await load();
-        }), { "data-act": `${job.name} ${verb}`, "aria-label": `${words[verb]} ${job.name}` }))));
+        }), { "aria-label": `${words[verb]} ${job.name}` }))));
     })))) : el("div", { class: "empty" }, "No copy job yet. A job copies a container into another one, for instance with a hierarchical key."));
+    if (body.firstChild) renew(body.firstChild, fresh);
+    else show(body, fresh);
   }
 
   async function create() {

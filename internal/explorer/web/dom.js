@@ -42,6 +42,25 @@ export function show(node, ...children) {
   return node;
 }
 
+/**
+ * Makes an element like a fresh one, and keeps the parts that are equal: a button that has
+ * the focus, or that is just pressed, stays. Rows with another data-id and buttons with
+ * another text are replaced, because their listeners are about something else.
+ */
+export function renew(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  const other = old.nodeName !== fresh.nodeName || old.nodeType !== Node.ELEMENT_NODE || old.childNodes.length !== fresh.childNodes.length || old.dataset.id !== fresh.dataset.id ||
+    old.nodeName === "BUTTON" && (old.textContent !== fresh.textContent || old.getAttribute("aria-label") !== fresh.getAttribute("aria-label"));
+  if (other) return old.replaceWith(fresh);
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "disabled") old.removeAttribute(name); // "disabled" is of an action that runs.
+  for (const { name, value } of fresh.attributes) {
+    if (name === "style") old.style.cssText = fresh.style.cssText; // The policy forbids the attribute.
+    else if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const after = [...fresh.childNodes];
+  [...old.childNodes].forEach((child, i) => renew(child, after[i]));
+}
+
 /** Returns a button. kind is "", "primary", "danger" or "plain". */
 export function button(label, action, { kind = "", title, disabled, why, ...props } = {}) {
   return el("button", {

@@ -1,6 +1,6 @@
 // The physical partitions of a container as they fill, split and merge.
 
-import { button, el, select, show } from "./dom.js";
+import { button, el, renew, select, show } from "./dom.js";
 import { admin, caller, queryPage, read } from "./api.js";
 import { KeyFields, component, levelName } from "./keyfields.js";
 import { bar, hue, partitionsOf, placed, ring, scaleOf } from "./keyspace.js";
@@ -14,7 +14,7 @@ const cells = 60; // samples of the heat
 
 export function partitions(context) {
   const { database, container, paths, path, definition } = context, query = { database, container };
-  const pictures = el("div", { class: "pictures" }), table = el("div", { class: "tablewrap" }), about = el("p", { class: "summary", role: "status" }), events = el("ul", { class: "events", "aria-live": "polite" });
+  const ringBox = el("div", {}), barBox = el("div", {}), table = el("div", { class: "tablewrap" }), about = el("p", { class: "summary", role: "status" }), events = el("ul", { class: "events", "aria-live": "polite" });
   const every = select([["1000", "every second"], ["5000", "every 5 seconds"], ["0", "not at all"]], "1000", () => { clearTimeout(timer); tick(); }, { "aria-label": "Refresh" });
   const samples = new Map(); // by partition: {v, hot, title}
   let all = [], limits = null, timer, chosen = null, marks = [], before = null, visible = false, offer = null, metric = "storage";
@@ -69,33 +69,19 @@ export function partitions(context) {
   function draw() {
     const level = caller.admin ? metrics[metric][1] : undefined, pick = (p) => { chosen = chosen === p.id ? null : p.id; draw(); };
     const label = `${plural(all.length, "partition")} of the key space: ${all.map((p) => `${p.id} from ${percent(p.from)} to ${percent(p.to)}`).join(", ")}`;
-    show(pictures, ring(all, { level, marks, choose: pick, chosen, caption: count(all.length), note: all.length === 1 ? "partition" : "partitions", label }),
-      el("div", { class: "bars" }, el("div", { class: "barhead" }, el("span", {}, "the space of hashed keys"), caller.admin && el("label", { class: "inline" }, "filled by ", shownMetric)),
-        bar(all, { marks, level, choose: pick, chosen, label: "The same as a bar" }),
-        el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, '""'), el("span", {}, "FF")), where, events));
+    show(ringBox, ring(all, { level, marks, choose: pick, chosen, caption: count(all.length), note: all.length === 1 ? "partition" : "partitions", label }));
+    show(barBox, bar(all, { marks, level, choose: pick, chosen, label: "The same as a bar" }));
     drawTable();
   }
 
   const percent = (f) => `${(f * 100).toFixed(f * 100 % 1 ? 1 : 0)} %`;
 
   function drawTable() {
-    if (table.contains(document.activeElement) && document.activeElement.tagName === "BUTTON" && document.activeElement.dataset.keep) return update();
     const head = caller.admin ? ["partition", "range of hashed keys", "items", "size", "RU/s", "last minute", "throttled", "hottest", ""] : ["partition", "range of hashed keys", "items", "size"];
-    show(table, el("table", { class: "partitiontable" }, el("thead", {}, el("tr", {}, head.map((h) => el("th", { class: ["items", "throttled"].includes(h) ? "numeric" : "" }, h || el("span", { class: "hidden" }, "actions"))))),
-      el("tbody", {}, all.map((p, i) => row(p, i)))));
-  }
-
-  /** Changes the figures without replacing the buttons, one of which has the focus. */
-  function update() {
-    const rows = [...table.querySelectorAll("tbody tr")];
-    if (rows.length !== all.length || rows.some((r, i) => r.dataset.id !== all[i].id)) {
-      document.activeElement.blur();
-      return drawTable();
-    }
-    rows.forEach((r, i) => {
-      const fresh = [...row(all[i], i).children];
-      [...r.children].slice(0, -1).forEach((cell, k) => cell.replaceWith(fresh[k]));
-    });
+    const fresh = el("table", { class: "partitiontable" }, el("thead", {}, el("tr", {}, head.map((h) => el("th", { class: ["items", "throttled"].includes(h) ? "numeric" : "" }, h || el("span", { class: "hidden" }, "actions"))))),
+      el("tbody", {}, all.map((p, i) => row(p, i))));
+    if (table.firstChild) renew(table.firstChild, fresh);
+    else show(table, fresh);
   }
 
   function row(p, i) {
@@ -108,7 +94,7 @@ export function partitions(context) {
     return el("tr", { "data-id": p.id, class: chosen === p.id ? "chosen" : "" }, first, range, el("td", { class: "numeric" }, count(p.documents)), size,
       el("td", {}, meter(load, `${count(Math.round(p.consumedRUs))} of ${p.share ? count(Math.round(p.share)) : "no limit"}`)), el("td", {}, heat(samples.get(p.id) ?? [], cells)),
       el("td", { class: `numeric ${p.throttled ? "warn" : ""}` }, count(p.throttled)), el("td", { class: "hottest" }, hottest(p)),
-      el("td", { class: "rowactions" }, button("Split", working(() => split(p)), { "data-keep": true, "aria-label": `Split partition ${p.id}` }), next && button("Merge ↓", working(() => merge(p, next)), { "data-keep": true, title: `Merge with partition ${next.id}`, "aria-label": `Merge partitions ${p.id} and ${next.id}` })));
+      el("td", { class: "rowactions" }, button("Split", working(() => split(p)), { "aria-label": `Split partition ${p.id}` }), next && button("Merge ↓", working(() => merge(p, next)), { title: `Merge with partition ${next.id}`, "aria-label": `Merge partitions ${p.id} and ${next.id}` })));
   }
 
   const short = (epk) => epk.length > 6 ? epk.slice(0, 6) + "…" : epk;
@@ -219,6 +205,9 @@ export function partitions(context) {
   }
 
   const why = whyNoAdmin();
+  // Only the pictures are drawn again: what is typed and chosen beside them stays.
+  const pictures = el("div", { class: "pictures" }, ringBox, el("div", { class: "bars" }, el("div", { class: "barhead" }, el("span", {}, "the space of hashed keys"), caller.admin && el("label", { class: "inline" }, "filled by ", shownMetric)), barBox,
+    el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, '""'), el("span", {}, "FF")), where, events));
   const root = el("div", { class: "partitions" },
     el("div", { class: "actionbar" }, about, el("span", { class: "space" }), el("label", { class: "inline" }, "refresh ", every),
       button("Redistribute…", working(redistribute), { disabled: !caller.admin, why, title: "Divide the throughput between partitions" }), button("Merge all…", working(mergeAll), { disabled: !caller.admin, why, title: "Merge as far as throughput and size allow" })),
