@@ -53,6 +53,7 @@ test("keys are proposed and compared side by side, with reasons in words, for a 
   assert.ok(await table.locator("thead th").first().getByText("best").isVisible());
   assert.ok(await page.getByRole("button", { name: /^Apply/ }).count() === 2, "the present key cannot be applied");
   await page.locator(".proposal .findings li").first().waitFor();
+  await page.evaluate(() => document.activeElement.blur());
   await picture(page, "advisor", 1720);
 
   // Without a candidate, keys are proposed.

@@ -22,6 +22,8 @@ test("items of a file are uploaded, and refused ones are named", async () => {
     await page.locator("dialog").getByRole("button", { name: "Upload", exact: true }).click();
   };
   await page.getByRole("button", { name: "Upload…" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Upload", exact: true }).click();
+  await page.getByText("Choose a file first.").waitFor();
   await send('[{"id": "x",]', "broken.json");
   await page.locator("dialog .error").waitFor(); // The file is not JSON, and nothing is written.
   await send(JSON.stringify([0, 1, 2].map(item)), "array.json");

@@ -44,7 +44,9 @@ begun "$work/banner" "$work/log" "${servers[0]}"
 begun "$work/demobanner" "$work/demobanner" "${servers[1]}"
 address() { sed -n "s#^  $2 *\(http://[0-9.:]*\).*#\1#p" "$work/$1" | head -1; }
 
-export CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN DECAN_CQL DEMO_ENDPOINT DEMO_ADMIN
+# Firefox is driven too if it is there: the package firefox-esr.
+FIREFOX=${FIREFOX:-$(command -v firefox-esr || command -v firefox || true)}
+export FIREFOX CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN DECAN_CQL DEMO_ENDPOINT DEMO_ADMIN
 DECAN_ENDPOINT=$(address banner endpoint) DECAN_ADMIN=$(address banner admin)
 DEMO_ENDPOINT=$(address demobanner endpoint) DEMO_ADMIN=$(address demobanner admin)
 DECAN_CQL=$(sed -n "s#^  cql *\([0-9.]*:[0-9]*\).*#\1#p" "$work/banner")

@@ -84,7 +84,7 @@ function enterFrame() {
   document.documentElement.dataset.caller = caller.kind;
   const menu = button("☰", () => get("frame").classList.toggle("open"), { kind: "plain menu", "aria-label": "Show or hide the tree", title: "Show or hide the tree" });
   show(get("top"), menu,
-    el("a", { class: "brand", href: address(), "aria-label": "Decan Data Explorer, first screen" }, el("img", { src: "mark.svg", width: "24", height: "24", alt: "" }), el("strong", {}, "Decan"), el("span", {}, "Data Explorer")),
+    el("a", { class: "brand", href: address() }, el("img", { src: "mark.svg", width: "24", height: "24", alt: "" }), el("strong", {}, "Decan"), el("span", {}, "Data Explorer")),
     el("span", { class: "account" }, `${server.account} · ${roles[caller.kind]}`),
     el("span", { class: "space" }),
     button("New Container", () => newContainer(), { kind: "primary", disabled: !caller.writes || caller.scope, why: "This needs a read-write key.", title: "New container (Alt+N then C)" }),

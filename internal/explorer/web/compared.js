@@ -17,7 +17,7 @@ export const sameKey = (a, b) => a.length === b.length && a.every((path, i) => p
 const words = { bad: "Refused or too slow", warn: "Costs more", good: "Good", note: "Note" };
 
 /** Shows findings, each with its weight in words and the statements that it applies. */
-export const findings = (list) => el("ul", { class: "findings" }, list.map((f) => el("li", { class: f.weight }, el("strong", { class: "weight" }, words[f.weight]), " ", f.text, " ", el("small", {}, f.rule))));
+export const findings = (list) => el("ul", { class: "findings" }, list.map((f) => el("li", { class: `is-${f.weight}` }, el("strong", { class: "weight" }, words[f.weight]), " ", f.text, " ", el("small", {}, f.rule))));
 
 function meter(part, text) {
   return el("span", { class: "meter" }, el("span", { class: `track ${part > 0.9 ? "high" : ""}` }, el("span", { style: { width: `${Math.min(100, part * 100)}%` } })), el("span", {}, text));

@@ -17,7 +17,7 @@ export function items(context) {
   const { database, container, paths } = context;
   let page = null, rows = [], spent = 0, running = null;
   const fields = new KeyFields({ paths });
-  const where = el("input", { class: "mono", "aria-label": "Filter", placeholder: "WHERE condition, such as c.total > 10", autocomplete: "off", spellcheck: "false", list: "filters-" + container });
+  const where = el("input", { class: "mono", "aria-label": "Filter", placeholder: "such as c.total > 10", autocomplete: "off", spellcheck: "false", list: "filters-" + container });
   const history = el("datalist", { id: where.getAttribute("list") });
   const filters = [];
   const size = select([["25", "25 a page"], ["100", "100 a page"], ["1000", "1,000 a page"]], "100", null, { "aria-label": "Items of a page" });

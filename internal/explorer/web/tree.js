@@ -23,7 +23,7 @@ export class Tree {
   constructor() {
     this.open = new Set();
     this.list = el("ul", { role: "tree", "aria-label": "Databases and containers", on: { keydown: (event) => this.key(event), focusin: (event) => this.focused(event) } });
-    this.filter = el("input", { type: "search", placeholder: "Find a database or container", "aria-label": "Find a database or container", on: { input: () => this.load() } });
+    this.filter = el("input", { type: "search", placeholder: "Find by name", "aria-label": "Find a database or container", on: { input: () => this.load() } });
     this.root = el("div", { class: "tree" },
       el("div", { class: "treehead" }, this.filter, button("↻", () => changed(), { kind: "plain", "aria-label": "Read the tree again", title: "Read the tree again" })),
       this.list, this.account() || null);

@@ -1,6 +1,6 @@
 // Writing the items of a file: a JSON array, one object, or JSON lines.
 
-import { button, el, select, show } from "./dom.js";
+import { button, el, field, select, show } from "./dom.js";
 import { keyHeader, keyOf, request } from "./api.js";
 import { parse, stringify } from "./json.js";
 import { dialog } from "./dialog.js";
@@ -14,7 +14,10 @@ export async function uploadItems(context) {
     const mode = select([["upsert", "replace items that exist"], ["create", "refuse items that exist"]], "upsert");
     const result = el("div", { role: "status" });
     const go = button("Upload", async () => {
-      if (!file.files[0]) return;
+      if (!file.files[0]) {
+        show(result, el("p", { class: "error" }, "Choose a file first."));
+        return file.focus();
+      }
       go.disabled = true;
       try {
         written += await write(context, readItems(await file.files[0].text()), mode.value, result);
@@ -23,7 +26,7 @@ export async function uploadItems(context) {
       }
       go.disabled = false;
     }, { kind: "primary" });
-    return [el("div", { class: "field" }, el("label", {}, "File with a JSON array or JSON lines", file)), el("div", { class: "field" }, el("label", {}, "Items with the same id and key", mode)), result,
+    return [field("File with a JSON array or JSON lines", file), field("Items with the same id and key", mode), result,
       el("div", { class: "actions" }, button("Close", () => close()), go)];
   }, { wide: true });
   return written > 0;
