@@ -149,7 +149,7 @@ test("a new container has unique keys, time to live, shared and automatic throug
   const ok = page.getByRole("button", { name: "OK", exact: true }), wrong = page.locator("dialog .error:not(:empty)");
   await page.getByRole("button", { name: "New Container" }).first().click();
   await page.getByLabel("Create new").check();
-  await page.getByRole("textbox", { name: "Database id" }).fill("shared");
+  await page.getByRole("textbox", { name: "Database id" }).fill("pooled");
   await page.getByLabel("Share throughput between").check();
   await page.getByText("Database throughput").waitFor();
   await page.getByLabel("Mode of throughput").selectOption("autoscale");
@@ -180,8 +180,8 @@ test("a new container has unique keys, time to live, shared and automatic throug
   await picture(page, "new-container-options");
   await ok.click();
   await page.locator(".items").waitFor();
-  const made = (await call("GET", "/dbs/shared/colls/people")).body, offers = (await call("GET", "/offers")).body.Offers;
-  const database = (await call("GET", "/dbs/shared")).body;
+  const made = (await call("GET", "/dbs/pooled/colls/people")).body, offers = (await call("GET", "/offers")).body.Offers;
+  const database = (await call("GET", "/dbs/pooled")).body;
   assert.deepEqual(made.uniqueKeyPolicy.uniqueKeys.map((u) => u.paths), [["/email"], ["/first", "/last"]]);
   assert.equal(made.defaultTtl, 7200);
   assert.ok(made.indexingPolicy.includedPaths.some((p) => p.path === "/email/?"));
@@ -201,7 +201,7 @@ test("a new container has unique keys, time to live, shared and automatic throug
   await page.locator(".items").waitFor();
 
   // Settings show what was set, and the history of the throughput that the server keeps.
-  await visit(page, "#/db/shared/coll/orders/settings", ".settings textarea");
+  await visit(page, "#/db/pooled/coll/orders/settings", ".settings textarea");
   const card = page.locator(".card", { has: page.getByRole("heading", { name: "Throughput", exact: true }) });
   const fact = async (name) => (await card.locator("dt", { hasText: name }).locator("+ dd").textContent());
   await card.getByLabel("Request units per second").fill("2500");
@@ -213,7 +213,7 @@ test("a new container has unique keys, time to live, shared and automatic throug
   await eventually(async () => assert.match(await fact("Highest ever"), /2,500 RU/));
   assert.match(await fact("Last changed"), /^20\d\d-\d\d-\d\d/);
   assert.deepEqual(await card.locator(".history tbody tr").evaluateAll((rows) => rows.map((r) => r.cells[1].textContent)), ["manual, 600 RU/s", "manual, 2,500 RU/s", "manual, 500 RU/s"]);
-  await visit(page, "#/db/shared/coll/people/settings", ".settings textarea");
+  await visit(page, "#/db/pooled/coll/people/settings", ".settings textarea");
   await page.getByText("The container shares the throughput of its database").waitFor();
   quiet();
 });
