@@ -177,7 +177,7 @@ test("a new container has unique keys, time to live, shared and automatic throug
   await policy.fill('{"indexingMode": "consistent", "includedPaths": [{"path": "/email/?"}], "excludedPaths": [{"path": "/*"}]}');
   await page.getByText("Request", { exact: true }).click();
   assert.match(await page.locator("dialog .request").textContent(), /x-ms-cosmos-offer-autopilot-settings: \{"maxThroughput":4000\}.*"uniqueKeys"/s);
-  await picture(page, "new-container-options");
+  await picture(page, "new-container-options", 1500);
   await ok.click();
   await page.locator(".items").waitFor();
   const made = (await call("GET", "/dbs/pooled/colls/people")).body, offers = (await call("GET", "/offers")).body.Offers;

@@ -163,6 +163,8 @@ test("queries over eight partitions, and of one", async () => {
   await editor.fill("SELECT c.UserId, COUNT(1) AS n, AVG(c.minutes) AS mean FROM c WHERE c.TenantId = @tenant GROUP BY c.UserId");
   await page.getByRole("button", { name: "Parameter" }).click();
   await page.getByLabel("Name of the parameter").fill("@tenant");
+  // Colours must not move the text away from where it is typed.
+  assert.deepEqual(await page.locator(".ask .editor pre span").evaluateAll((all) => all.map((n) => getComputedStyle(n).display).filter((d) => d !== "inline")), []);
   await page.getByLabel("Value of the parameter, as JSON").fill('"Contoso"');
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.locator(".ring .caption", { hasText: "1 of 8" }).waitFor();

@@ -40,7 +40,7 @@ export function query(context) {
     const name = el("input", { class: "mono", value: given, "aria-label": "Name of the parameter", spellcheck: "false" });
     const value = el("input", { class: "mono", value: json, "aria-label": "Value of the parameter, as JSON", spellcheck: "false" });
     const entry = { name, value };
-    const line = el("div", { class: "parameter" }, name, el("span", { "aria-hidden": "true" }, "="), value, button("×", () => {
+    const line = el("div", { class: "parameterline" }, name, el("span", { "aria-hidden": "true" }, "="), value, button("×", () => {
       parameters.splice(parameters.indexOf(entry), 1);
       line.remove();
     }, { kind: "plain", "aria-label": "Remove the parameter" }));
