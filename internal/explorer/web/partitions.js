@@ -205,7 +205,7 @@ export function partitions(context) {
   }
 
   const why = whyNoAdmin();
-  // Only the pictures are drawn again: what is typed and chosen beside them stays.
+  // Only the pictures are drawn again: what is typed and chosen next to them stays.
   const pictures = el("div", { class: "pictures" }, ringBox, el("div", { class: "bars" }, el("div", { class: "barhead" }, el("span", {}, "the space of hashed keys"), caller.admin && el("label", { class: "inline" }, "filled by ", shownMetric)), barBox,
     el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, '""'), el("span", {}, "FF")), where, events));
   const root = el("div", { class: "partitions" },

@@ -65,8 +65,8 @@ export function query(context) {
   // Results.
   const grid = new Grid({ label: "Rows", columns: [], sortable: true, empty: "Run a query to see its rows.", open: (row) => showRow(row) });
   const json = new Editor({ language: "json", label: "Rows as JSON", readOnly: true });
-  const planRoot = el("div", { class: "panel" }, el("div", { class: "empty" }, "Explain shows the plan: its steps, indexes and partitions."));
-  const metricsRoot = el("div", { class: "panel" }, el("div", { class: "empty" }, "Run a query to see what it cost."));
+  const planRoot = el("div", { class: "panel", tabindex: "0" }, el("div", { class: "empty" }, "Explain shows the plan: its steps, indexes and partitions."));
+  const metricsRoot = el("div", { class: "panel", tabindex: "0" }, el("div", { class: "empty" }, "Run a query to see what it cost."));
   const tabs = { table: ["Table", grid.root], json: ["JSON", json.root], plan: ["Plan", planRoot], metrics: ["Cost", metricsRoot] };
   const strip = el("div", { class: "tabs small", role: "tablist", "aria-label": "Results" });
   const panel = el("div", { class: "results", role: "tabpanel", tabindex: "-1" });
