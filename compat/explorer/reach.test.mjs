@@ -198,7 +198,7 @@ test("a new container has unique keys, time to live, shared and automatic throug
   await wrong.waitFor();
   await page.getByLabel("Request units per second").fill("500");
   await ok.click();
-  await page.locator(".items").waitFor();
+  await page.getByText("Container pooled/orders created.").waitFor();
 
   // Settings show what was set, and the history of the throughput that the server keeps.
   await visit(page, "#/db/pooled/coll/orders/settings", ".settings textarea");
