@@ -55,7 +55,12 @@ export async function enter(place = "#/", credential, options) {
 
 /** Goes to a place of a page that has signed in. */
 export async function visit(page, place, selector) {
-  await page.evaluate((hash) => { location.hash = hash; }, place);
+  // The screen before may have such an element too: wait until the page has changed it.
+  await page.evaluate((hash) => location.hash === hash || new Promise((resume) => {
+    addEventListener("placed", resume, { once: true });
+    setTimeout(resume, 20_000);
+    location.hash = hash;
+  }).then(() => true), place);
   await page.locator(selector).first().waitFor();
 }
 

@@ -18,7 +18,7 @@ export function account() {
 
   async function listKeys() {
     const all = await admin("POST", ["listKeys"]);
-    show(keys, el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, ["key", "value", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, kinds.map(([name, title, kind]) => el("tr", {}, el("td", {}, title), el("td", { class: "mono" }, all[name]),
+    show(keys, el("div", { class: "tablewrap", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ["key", "value", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, kinds.map(([name, title, kind]) => el("tr", {}, el("td", {}, title), el("td", { class: "mono" }, all[name]),
       el("td", { class: "rowactions" }, button("Copy", () => copy(all[name])), button("Connection string", () => copy(`AccountEndpoint=${location.origin}/;AccountKey=${all[name]};`)), button("Regenerate…", working(async () => {
         if (!(await confirm(`Regenerate the ${title.toLowerCase()}?`, "Clients that use the present one are refused at once, this page too if it is signed in with it.", { action: "Regenerate", danger: true }))) return;
         const fresh = await admin("POST", ["regenerateKey"], { body: { keyKind: kind } });
@@ -32,7 +32,7 @@ export function account() {
     if (!caller.admin) return show(running, el("p", { class: "hint" }, whyNoAdmin()));
     try {
       const all = (await admin("GET", ["queries"])).queries;
-      show(running, all.length ? el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, ["container", "operation", "state", "time", "items", "charge", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, all.map((q) => el("tr", {}, el("td", {}, `${q.database}/${q.container}`), el("td", {}, q.operation), el("td", {}, q.state), el("td", {}, `${q.seconds} s`), el("td", { class: "numeric" }, count(q.documents)), el("td", { class: "numeric" }, units(q.requestCharge)),
+      show(running, all.length ? el("div", { class: "tablewrap", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ["container", "operation", "state", "time", "items", "charge", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, all.map((q) => el("tr", {}, el("td", {}, `${q.database}/${q.container}`), el("td", {}, q.operation), el("td", {}, q.state), el("td", {}, `${q.seconds} s`), el("td", { class: "numeric" }, count(q.documents)), el("td", { class: "numeric" }, units(q.requestCharge)),
         el("td", {}, button("Cancel", working(async () => { await admin("DELETE", ["queries", q.id]); await queries(); })))))))) : el("p", { class: "hint" }, "No query has run for more than a second."));
     } catch (error) {
       failed(running, error, queries);

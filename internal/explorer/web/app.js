@@ -113,7 +113,7 @@ function foot() {
 events.addEventListener("request", foot);
 
 function requestLog() {
-  dialog("Requests of this page", () => el("div", { class: "tablewrap" }, el("table", {},
+  dialog("Requests of this page", () => el("div", { class: "tablewrap", tabindex: "0" }, el("table", {},
     el("thead", {}, el("tr", {}, ["time", "request", "status", "RU", "ms", "partitions", "activity id"].map((t) => el("th", {}, t)))),
     el("tbody", {}, requests.map((r) => el("tr", {}, el("td", {}, clock(r.at)), el("td", { class: "mono" }, `${r.method} ${decodeURI(r.url)}`),
       el("td", {}, r.status), el("td", { class: "numeric" }, r.charge), el("td", { class: "numeric" }, r.millis.toFixed(1)), el("td", {}, r.partitions), el("td", { class: "mono" }, r.activity)))))), { wide: true });

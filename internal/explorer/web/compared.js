@@ -73,5 +73,5 @@ export function comparison(answer, choose) {
 
 /** Returns the properties of the sample that can be a level. */
 export const propertyTable = (properties) => el("details", { class: "properties" }, el("summary", {}, `Properties of the sample (${properties.length})`),
-  el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, ["property", "values", "largest", "missing", "queries that fix it"].map((h, i) => el("th", { class: i ? "numeric" : "" }, h)))),
+  el("div", { class: "tablewrap", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ["property", "values", "largest", "missing", "queries that fix it"].map((h, i) => el("th", { class: i ? "numeric" : "" }, h)))),
     el("tbody", {}, properties.slice(0, 40).map((p) => el("tr", {}, el("td", { class: "mono" }, p.path), [count(p.values), percent(p.largest), percent(p.missing), percent(p.asked)].map((t) => el("td", { class: "numeric" }, t))))))));

@@ -24,7 +24,7 @@ export function copyjobs() {
   const words = { pause: "Pause", resume: "Resume", cancel: "Cancel", complete: "Complete" };
 
   function draw(jobs) {
-    const fresh = el("div", {}, jobs.length ? el("div", { class: "tablewrap card" }, el("table", {}, el("thead", {}, el("tr", {}, ["job", "from → to", "mode", "status", "copied", "charge", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, jobs.map((job) => {
+    const fresh = el("div", {}, jobs.length ? el("div", { class: "tablewrap card", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ["job", "from → to", "mode", "status", "copied", "charge", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, jobs.map((job) => {
       const p = job.properties, part = p.totalCount ? p.processedCount / p.totalCount : p.status === "Completed" ? 1 : 0;
       const can = [...(acts[p.status] ?? []), ...(p.mode === "Online" && p.status === "Running" && !p.decan.completing ? ["complete"] : [])];
       return el("tr", { "data-id": job.name }, el("td", {}, job.name), el("td", { class: "mono" }, p.jobProperties.tasks.map((t) => el("div", {}, `${t.source.databaseName}/${t.source.containerName} → ${t.destination.databaseName}/${t.destination.containerName}`))), el("td", {}, p.mode),

@@ -54,7 +54,7 @@ export function users(database) {
         await request("DELETE", [...path, user.id]);
         await load();
       }), { kind: "danger", disabled: !writes, why })),
-    permissions.length ? el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, ["permission", "mode", "resource", "key", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, permissions.map((p) => el("tr", {},
+    permissions.length ? el("div", { class: "tablewrap", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ["permission", "mode", "resource", "key", ""].map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, permissions.map((p) => el("tr", {},
       el("td", {}, p.id), el("td", {}, p.permissionMode), el("td", { class: "mono" }, p.resource), el("td", { class: "mono" }, p.resourcePartitionKey ? stringify(p.resourcePartitionKey) : ""),
       el("td", { class: "rowactions" }, button("New token…", working(() => token(user.id, p.id)), { disabled: !writes, why }), button("Delete", working(async () => {
         await request("DELETE", [...path, user.id, "permissions", p.id]);

@@ -52,7 +52,7 @@ export function roles() {
     }
   }
 
-  const table = (heads, rows) => el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, rows.map((r) => el("tr", {}, r.map((c) => el("td", {}, c)))))));
+  const table = (heads, rows) => el("div", { class: "tablewrap", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((h) => el("th", {}, h || el("span", { class: "hidden" }, "actions"))))), el("tbody", {}, rows.map((r) => el("tr", {}, r.map((c) => el("td", {}, c)))))));
 
   const remove = (label, path) => button("Delete", working(async () => {
     if (!(await confirm(`${label}?`, "Requests that need it are refused from then on.", { action: "Delete", danger: true }))) return;

@@ -112,7 +112,7 @@ export async function rows(context) {
     const page = await run(`SELECT ${list.join(", ")} FROM ${table} WHERE ${key.map((c) => `${quoted(c.name)} = ${literal(row[c.name], c.type)}`).join(" AND ")}`, { size: 1 });
     const [times] = page.rows;
     if (!times || grid.opened !== row) return;
-    show(cells, el("div", { class: "tablewrap" }, el("table", {}, el("thead", {}, el("tr", {}, ["column", "written", "expires in"].map((h) => el("th", {}, h)))),
+    show(cells, el("div", { class: "tablewrap", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ["column", "written", "expires in"].map((h) => el("th", {}, h)))),
       el("tbody", {}, plain.map((c, i) => el("tr", {}, el("td", { class: "mono" }, c.name), el("td", {}, times[`w${i}`] === null ? "" : moment(Number(String(times[`w${i}`])) / 1e6)), el("td", {}, times[`t${i}`] === null ? "" : `${count(Number(times[`t${i}`]))} s`)))))));
   }
 
@@ -170,7 +170,7 @@ export async function columns({ database, container }) {
 
   function definition(all) {
     const kind = (c) => ({ partition_key: `partition key, level ${c.position + 1}`, clustering: `clustering ${c.position + 1}`, static: "static: one value for the partition", regular: "" })[c.kind];
-    return el("section", { class: "card" }, el("h2", {}, "Columns"), el("div", { class: "tablewrap" }, el("table", { class: "columntable" }, el("thead", {}, el("tr", {}, ["column", "type", "key", "order"].map((h) => el("th", {}, h)))),
+    return el("section", { class: "card" }, el("h2", {}, "Columns"), el("div", { class: "tablewrap", tabindex: "0" }, el("table", { class: "columntable" }, el("thead", {}, el("tr", {}, ["column", "type", "key", "order"].map((h) => el("th", {}, h)))),
       el("tbody", {}, all.map((c) => el("tr", {}, el("td", {}, c.kind === "partition_key" ? el("span", { class: `levelname level${Math.min(3, c.position + 1)}` }, c.name) : el("span", { class: "mono" }, c.name)), el("td", { class: "mono" }, c.type), el("td", {}, kind(c)), el("td", {}, c.kind === "clustering" ? c.order === "DESC" ? "descending" : "ascending" : "")))))));
   }
 
