@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The Data Explorer in a real browser: every screen is driven in Debian's Chromium, hostile
-# pages included. It takes about a minute. EXPLORER_PICTURES=DIR writes a picture of each
-# screen into DIR. Exit status 69: there is no Chromium, and Debian's package cannot be
-# installed.
+# pages included, and the main ones in Firefox if it is there. EXPLORER_PICTURES=DIR writes
+# a picture of each screen into DIR, FILES names the tests to run, and arguments are for
+# node --test. Exit status 69: there is no Chromium, and Debian's package cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -50,4 +50,4 @@ export FIREFOX CHROMIUM=$browser DECAN_ENDPOINT DECAN_ADMIN DECAN_CQL DEMO_ENDPO
 DECAN_ENDPOINT=$(address banner endpoint) DECAN_ADMIN=$(address banner admin)
 DEMO_ENDPOINT=$(address demobanner endpoint) DEMO_ADMIN=$(address demobanner admin)
 DECAN_CQL=$(sed -n "s#^  cql *\([0-9.]*:[0-9]*\).*#\1#p" "$work/banner")
-node --test --test-concurrency=1 --test-timeout=300000 ${FILES:-./*.test.mjs} "$@"
+node --test --test-concurrency=1 --test-timeout=300000 "$@" ${FILES:-./*.test.mjs}
