@@ -15,7 +15,7 @@ type certCommand struct {
 }
 
 const trustAdvice = `Trust this certificate where your clients run; the server's own certificate is signed by it.
-  decan      decan partitions, limits, copy, explain, import, export, resolver: --ca %[1]s, or DECAN_CA=%[1]s
+  decan      every command that asks a server: --ca %[1]s, or DECAN_CA=%[1]s
   Go         append it to tls.Config.RootCAs, or set SSL_CERT_FILE=%[1]s
   JavaScript NODE_EXTRA_CA_CERTS=%[1]s
   Python     REQUESTS_CA_BUNDLE=%[1]s, or connection_verify="%[1]s" on CosmosClient

@@ -137,6 +137,17 @@ func (s *screen) end() string {
 	return strings.ReplaceAll(s.text.String(), "\r\n", "\n")
 }
 
+// playFiles are the files in the directory of a play with a database.
+func playFiles(where string) map[string]string {
+	return map[string]string{
+		"items.jsonl": "{\"id\":\"2\",\"pk\":\"a\"}\n{\"id\":\"3\",\"pk\":\"b\"}\n{\"id\":\"4\",\"pk\":\"c\"}\n",
+		"f.js":        "function f() {}\n", "p.js": "function p() { getContext().getResponse().setBody(1); }\n", "keys": "[\"a\"]\n",
+		"main.json": strings.ReplaceAll(manyContainers(3), "many", where),
+		"one.json":  `{"key": {"paths": ["/id"]}, "targets": [{"name": "c0", "database": "` + where + `", "container": "orders"}], "current": {"scheme": {"kind": "ring", "targets": ["c0"]}}}`,
+		"two.json":  `{"key": {"paths": ["/id"]}, "targets": [{"name": "c0", "database": "` + where + `", "container": "orders"}, {"name": "c1", "database": "` + where + `", "container": "more"}], "current": {"scheme": {"kind": "ring", "targets": ["c0", "c1"]}}}`,
+	}
+}
+
 // TestEveryCommand runs each command in a pipe, and again in a terminal of 80 columns. The
 // pipe has no control character and nothing on standard error but what the command must
 // say; the terminal has no colours, and its tables fit.
@@ -148,13 +159,7 @@ func TestEveryCommand(t *testing.T) {
 	seen := map[string]bool{}
 	for _, where := range []string{"pipe", "term"} {
 		dir := t.TempDir()
-		for name, text := range map[string]string{
-			"items.jsonl": "{\"id\":\"2\",\"pk\":\"a\"}\n{\"id\":\"3\",\"pk\":\"b\"}\n{\"id\":\"4\",\"pk\":\"c\"}\n",
-			"f.js":        "function f() {}\n", "p.js": "function p() { getContext().getResponse().setBody(1); }\n", "keys": "[\"a\"]\n",
-			"main.json": strings.ReplaceAll(manyContainers(3), "many", where),
-			"one.json":  `{"key": {"paths": ["/id"]}, "targets": [{"name": "c0", "database": "` + where + `", "container": "orders"}], "current": {"scheme": {"kind": "ring", "targets": ["c0"]}}}`,
-			"two.json":  `{"key": {"paths": ["/id"]}, "targets": [{"name": "c0", "database": "` + where + `", "container": "orders"}, {"name": "c1", "database": "` + where + `", "container": "more"}], "current": {"scheme": {"kind": "ring", "targets": ["c0", "c1"]}}}`,
-		} {
+		for name, text := range playFiles(where) {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
