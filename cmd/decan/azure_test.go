@@ -38,7 +38,7 @@ var publicHeaders = strings.Fields(`
 
 var publicPath = regexp.MustCompile(`^/(dbs|offers|dbs/[^/]+(/(colls|users)(/[^/]+(/(docs|sprocs|triggers|udfs|permissions|pkranges)(/[^/]+)?)?)?)?|offers/[^/]+)?$`)
 
-// azure stands in for an account of Azure in front of a server: it takes https, the paths
+// azure is a door like that of an account of Azure, which passes requests on to a server: it takes https, the paths
 // and headers of the public REST API, and signatures as the documentation has them. It
 // knows nothing of the headers that only Decan has.
 type azure struct {
