@@ -310,7 +310,7 @@ func (t *Type) validateCollection(v []byte) error {
 	if n < 0 {
 		return badValue("The data cannot be deserialized as a %s", t.Kind)
 	}
-	rest := v[4:]
+	rest, null := v[4:], false
 	for range n {
 		for _, part := range t.Parts {
 			value, after, ok := cutPart(rest)
@@ -320,17 +320,21 @@ func (t *Type) validateCollection(v []byte) error {
 			if value == nil && t.Kind != KindList {
 				return badValue("Null value read when not allowed")
 			}
+			rest = after
 			if value == nil {
-				return badValue("null is not supported inside collections")
+				null = true // Apache Cassandra finds what is wrong with the bytes first.
+				continue
 			}
 			if err := part.Validate(value); err != nil {
 				return err
 			}
-			rest = after
 		}
 	}
 	if len(rest) > 0 {
 		return badValue("Unexpected extraneous bytes after %s value", t.Kind)
+	}
+	if null {
+		return badValue("null is not supported inside collections")
 	}
 	return nil
 }
