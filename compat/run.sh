@@ -16,10 +16,12 @@
 # where dotnet (10 or later) is installed or CSRUN names a program that compiles and
 # runs C# files (its arguments: --set with the package and its version, --define NAME,
 # the files, --, the arguments of the program); elsewhere they are left out, with a
-# line. The SDKs come through npm, pip, Maven and NuGet as they are configured here;
-# what these have cached is not fetched again.
+# line. The SDKs come through npm, pip, Maven, NuGet and cargo as they are configured here;
+# what these have cached is not fetched again, and what cargo has compiled is kept in
+# CARGO_TARGET_DIR (decan/cargo in the user's cache).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/decan/cargo}
 work=$(mktemp -d)
 server=
 stop() {
@@ -259,15 +261,11 @@ run_dotnet() {
 	return $failed
 }
 
-build_rust() { # two minutes on two processors the first time; compat/rust/target keeps the SDK
+run_rust() { # run_rust scenario|splits ENDPOINT...; the SDK is compiled first, for two minutes unless $CARGO_TARGET_DIR has it
 	if command -v cargo >/dev/null; then
-		cargo build --quiet --locked --manifest-path compat/rust/Cargo.toml
-	fi
-}
-
-run_rust() { # run_rust scenario|splits ENDPOINT...
-	if command -v cargo >/dev/null; then
-		SSL_CERT_FILE=$ca compat/rust/target/debug/compat "$@"
+		[ -x "$work/rust" ] || cargo build --quiet --locked --manifest-path compat/rust/Cargo.toml
+		[ -x "$work/rust" ] || cp "$CARGO_TARGET_DIR/debug/compat" "$work/rust"
+		SSL_CERT_FILE=$ca "$work/rust" "$@"
 	else
 		echo "not run: there is no cargo"
 	fi
@@ -291,7 +289,6 @@ start go run_go
 start install-js install_js
 start install-python install_python
 start install-java install_java
-start build-rust build_rust
 (cd compat/go && go run ./answers -endpoint "$http" -queries ../queries.json -out "$answers") || refused=1
 finish
 

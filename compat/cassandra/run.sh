@@ -10,11 +10,13 @@
 # partition splits, and nothing restarts. The arguments are the drivers to run: go python js
 # java rust cqlsh; all of them without arguments. Needs Go, Node.js, Python 3 with venv, and
 # Java 17 with Maven; Rust is left out where there is no cargo. The drivers come through the
-# Go proxy, npm, pip, Maven and crates.io as they are configured here.
+# Go proxy, npm, pip, Maven and crates.io as they are configured here; what cargo has
+# compiled is kept in CARGO_TARGET_DIR (decan/cargo in the user's cache).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 drivers=("$@")
 [ ${#drivers[@]} -gt 0 ] || drivers=(go python js java rust cqlsh)
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/decan/cargo}
 work=$(mktemp -d)
 server=
 lanes=() # NAME:PID of each driver
@@ -89,15 +91,16 @@ run_java() {
 	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$work/java/classes:$(cat "$work/java/classpath")" compat.Drivers
 }
 
-install_rust() { # a minute on two processors the first time; compat/cassandra/rust/target keeps the driver
+install_rust() { # a minute on two processors, unless $CARGO_TARGET_DIR has the driver
 	if command -v cargo >/dev/null; then
 		cargo build --quiet --locked --manifest-path compat/cassandra/rust/Cargo.toml
+		cp "$CARGO_TARGET_DIR/debug/compat-cassandra" "$work/rust"
 	fi
 }
 
 run_rust() {
 	if command -v cargo >/dev/null; then
-		compat/cassandra/rust/target/debug/compat-cassandra
+		"$work/rust"
 	else
 		echo "not run: there is no cargo"
 	fi

@@ -66,7 +66,10 @@ func TestFormerPartition(t *testing.T) {
 					t.Errorf("partition %s from the beginning:\ngot  %v\nwant %v", id, got, rows)
 				}
 			}
-			for _, at := range positions[text] {
+			for i, at := range positions[text] {
+				if raceDetector && i%4 != 0 {
+					continue // The others reach no other code.
+				}
 				req := ask(first.ID, text)
 				req.MaxItems, req.Continuation = 10*at.size, at.token
 				rest, _ := pages(t, e, req)

@@ -366,7 +366,10 @@ func TestPositionsOverSplit(t *testing.T) {
 			if len(positions[text]) == 0 && len(want[text]) > 1 {
 				t.Error("no position")
 			}
-			for _, at := range positions[text] {
+			for i, at := range positions[text] {
+				if raceDetector && i%4 != 0 {
+					continue // The others reach no other code.
+				}
 				then := 10 * at.size // rows of the pages after it
 				rest, _ := pages(t, e, QueryRequest{Text: text, Continuation: at.token, MaxItems: then})
 				if got := slices.Concat(at.rows, rest); !slices.Equal(got, want[text]) {
