@@ -14,7 +14,7 @@ import (
 func TestIndexLeadsToFewDocuments(t *testing.T) {
 	t.Parallel()
 	count, partitions := 100_000, 8
-	if raceDetector {
+	if engine.RaceDetector {
 		count, partitions = 10_000, 2 // a tenth of the pace
 	}
 	last := count - 1

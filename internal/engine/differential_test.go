@@ -59,7 +59,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	number := uint64(3000)
-	if raceDetector {
+	if engine.RaceDetector {
 		number = 200
 	}
 	queries := setting(t, "DECAN_DIFFERENTIAL", number)
@@ -85,7 +85,7 @@ func TestDifferential(t *testing.T) {
 	all := said[0]
 	all.add(said[1])
 	t.Logf("%+v", all)
-	if t.Failed() || raceDetector { // under which too few queries run for this check
+	if t.Failed() || engine.RaceDetector { // under which too few queries run for this check
 		return
 	}
 	for name, one := range map[string]struct{ got, least int }{
@@ -106,14 +106,14 @@ func TestDifferentialWhileIndexing(t *testing.T) {
 	var said tally
 	c := newContest(t, seed, &said)
 	documents := 1500 * min(2, c.partitions)
-	if raceDetector {
+	if engine.RaceDetector {
 		documents /= 2
 	}
 	for len(c.docs) < documents {
 		c.create()
 	}
 	changes := 4
-	if raceDetector {
+	if engine.RaceDetector {
 		changes = 2
 	}
 	for range changes {

@@ -82,7 +82,7 @@ func TestBank(t *testing.T) {
 	w.procedure(t, link, "transfer", transfer)
 	const accounts, clients = 4, 4
 	transfers := 20
-	if raceDetector {
+	if engine.RaceDetector {
 		transfers = 4
 	}
 	for i := range accounts {
@@ -206,7 +206,7 @@ func TestTimeOfScriptsBoundsQueries(t *testing.T) {
 	w := limitedWorld(t, script.Limits{Time: 50 * time.Millisecond, AcceptTime: time.Hour})
 	link := w.container(t, 1, "/pk")
 	documents := 200 // with five million pairs of elements each
-	if raceDetector {
+	if engine.RaceDetector {
 		documents = 40
 	}
 	array := "[" + strings.TrimSuffix(strings.Repeat("1,", 2200), ",") + "]"
@@ -306,7 +306,7 @@ func TestExecuteWhileSplitting(t *testing.T) {
 	}`)
 	const keys = 6
 	rounds := 15
-	if raceDetector {
+	if engine.RaceDetector {
 		rounds = 4
 	}
 	var all sync.WaitGroup

@@ -99,7 +99,7 @@ func TestFeedModel(t *testing.T) {
 	for _, partitions := range []int{1, 2, 5} {
 		for _, paths := range [][]string{{"/a"}, {"/a", "/b"}} {
 			for _, seed := range []uint64{1, 2} {
-				if raceDetector && seed > 1 {
+				if engine.RaceDetector && seed > 1 {
 					break
 				}
 				t.Run(fmt.Sprintf("partitions=%d/levels=%d/seed=%d", partitions, len(paths), seed), func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestFormerPartition(t *testing.T) {
 				}
 			}
 			for i, at := range positions[text] {
-				if raceDetector && i%4 != 0 {
+				if RaceDetector && i%4 != 0 {
 					continue // The others reach no other code.
 				}
 				req := ask(first.ID, text)

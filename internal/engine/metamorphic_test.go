@@ -17,7 +17,7 @@ import (
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(3)
-	if raceDetector {
+	if engine.RaceDetector {
 		seeds = 1
 	}
 	for seed := range seeds {

@@ -7,7 +7,7 @@ import "testing"
 func TestChargesOverManyPartitions(t *testing.T) {
 	t.Parallel()
 	few, many := 8, 200
-	if raceDetector {
+	if engine.RaceDetector {
 		many = 50
 	}
 	before, link := tenants(t, few)

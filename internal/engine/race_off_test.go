@@ -1,6 +1,6 @@
 //go:build !race
 
-package engine_test
+package engine
 
-// raceDetector is true if the race detector is on.
-const raceDetector = false
+// RaceDetector is true if the race detector is on.
+const RaceDetector = false

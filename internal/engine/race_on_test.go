@@ -1,7 +1,7 @@
 //go:build race
 
-package engine_test
+package engine
 
-// raceDetector is true if the race detector is on. It makes work of one
+// RaceDetector is true if the race detector is on. It makes work of one
 // goroutine ten times as slow, and has nothing to find there.
-const raceDetector = true
+const RaceDetector = true

@@ -367,7 +367,7 @@ func TestPositionsOverSplit(t *testing.T) {
 				t.Error("no position")
 			}
 			for i, at := range positions[text] {
-				if raceDetector && i%4 != 0 {
+				if RaceDetector && i%4 != 0 {
 					continue // The others reach no other code.
 				}
 				then := 10 * at.size // rows of the pages after it

@@ -47,7 +47,7 @@ func TestSplitMetamorphic(t *testing.T) {
 	t.Parallel()
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
 	for kind, definition := range keyKinds {
-		if raceDetector && (kind == "v2" || kind == "two") {
+		if engine.RaceDetector && (kind == "v2" || kind == "two") {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
