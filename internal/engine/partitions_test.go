@@ -1,6 +1,10 @@
 package engine_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/decandb/decan/internal/engine"
+)
 
 // An operation that names a tenant costs the same with many physical partitions as
 // with few. One that names none costs more with each of them (S39, S40).
