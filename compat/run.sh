@@ -10,7 +10,8 @@
 # split, Java's change feed processor while they split and merge, the emulator tests that
 # ship inside the Go SDK, and the drivers of Cassandra (cassandra/run.sh). The Java tests
 # and those of .NET run in gateway mode and in direct mode; with COMPAT_ALL=1 the older
-# .NET SDKs do too, which otherwise run in one of the two. Needs Go, Node.js, Python 3 with
+# .NET SDKs do too, which otherwise run in one of the two, and all clients page through 64
+# partitions while they split. Needs Go, Node.js, Python 3 with
 # venv, and Java 17 with Maven, and these ports of this machine free: 8080, 8081, 8903,
 # 10251, 10350, and those of cassandra/run.sh. The C# programs run
 # where dotnet (10 or later) is installed or CSRUN names a program that compiles and
@@ -18,10 +19,10 @@
 # the files, --, the arguments of the program); elsewhere they are left out, with a
 # line. The SDKs come through npm, pip, Maven, NuGet and cargo as they are configured here;
 # what these have cached is not fetched again, and what cargo has compiled is kept in
-# CARGO_TARGET_DIR (decan/cargo in the user's cache).
+# decan of the user's cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/decan/cargo}
+export CARGO_TARGET_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/decan/cargo-sdk
 work=$(mktemp -d)
 server=
 stop() {

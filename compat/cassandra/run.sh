@@ -11,12 +11,12 @@
 # java rust cqlsh; all of them without arguments. Needs Go, Node.js, Python 3 with venv, and
 # Java 17 with Maven; Rust is left out where there is no cargo. The drivers come through the
 # Go proxy, npm, pip, Maven and crates.io as they are configured here; what cargo has
-# compiled is kept in CARGO_TARGET_DIR (decan/cargo in the user's cache).
+# compiled is kept in decan of the user's cache.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 drivers=("$@")
 [ ${#drivers[@]} -gt 0 ] || drivers=(go python js java rust cqlsh)
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/decan/cargo}
+export CARGO_TARGET_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/decan/cargo-cassandra
 work=$(mktemp -d)
 server=
 lanes=() # NAME:PID of each driver
@@ -158,10 +158,11 @@ if [ -n "$own" ]; then
 	# A driver that fails does not come to wait.
 	running() { local lane; for lane in "${lanes[@]}"; do kill -0 "${lane#*:}" 2>/dev/null && return; done; return 1; }
 	busy() { local lane; for lane in "${lanes[@]}"; do [ "${lane%%:*}" != cqlsh ] || ! kill -0 "${lane#*:}" 2>/dev/null || return 0; done; return 1; }
-	for _ in $(seq 6000); do
-		[ "$(find "$DECAN_TURNS" -type f | wc -l)" -ge "$waiting" ] && ! busy && break
+	for _ in $(seq 2000); do
+		names=("$DECAN_TURNS"/*)
+		[ -e "${names[0]}" ] && [ ${#names[@]} -ge "$waiting" ] && ! busy && break
 		running || break
-		sleep 0.1
+		sleep 0.3
 	done
 	kill -9 "$server"
 	wait "$server" 2>/dev/null || true

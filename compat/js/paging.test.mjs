@@ -99,7 +99,7 @@ function check(rows, want, query, compare) {
 }
 
 describe(`paging over ${new URL(endpoint).protocol}`, () => {
-  for (const partitions of [1, 8, 64]) {
+  for (const partitions of process.env.COMPAT_ALL ? [1, 8, 64] : [1, 8]) {
     test(`${partitions} partitions`, async () => {
       const container = await fill(partitions);
       for (const name of names) {

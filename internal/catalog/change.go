@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -375,7 +376,17 @@ func (d *draft) putOffer(t *resource.Throughput, owner resource.RID) error {
 		d.next.Offer++
 	}
 	offer.Owner = owner
-	offer.ETag, offer.TS, offer.Replaced = d.etag(), d.now, d.now
+	offer.ETag, offer.TS = d.etag(), d.now
+	if old := d.view.offers[owner]; old == nil {
+		offer.Earlier, offer.Replaced = nil, d.now
+	} else {
+		offer.Earlier, offer.Replaced = old.Earlier, old.Replaced
+		if old.Manual != offer.Manual || old.Max != offer.Max {
+			offer.Earlier = slices.Concat(old.Earlier, []resource.EarlierThroughput{{Manual: old.Manual, Max: old.Max, TS: old.Replaced}})
+			offer.Earlier = offer.Earlier[max(0, len(offer.Earlier)-resource.EarlierMax):]
+			offer.Replaced = d.now
+		}
+	}
 	d.view.offers[owner] = &offer
 	return d.put(offerRow, offer.RID, offer)
 }

@@ -57,7 +57,11 @@ func (r *timesRepair) run() {
 		return times
 	})
 	repairRows(r, offerRow, func(t *resource.Throughput) []*resource.Timestamp {
-		return []*resource.Timestamp{&t.TS, &t.Replaced, &t.BucketsAt}
+		times := []*resource.Timestamp{&t.TS, &t.Replaced, &t.BucketsAt}
+		for i := range t.Earlier {
+			times = append(times, &t.Earlier[i].TS)
+		}
+		return times
 	})
 	for _, kind := range resource.ScriptKinds {
 		repairRows(r, scriptRow(kind), func(s *resource.Script) []*resource.Timestamp { return []*resource.Timestamp{&s.TS} })

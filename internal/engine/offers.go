@@ -311,4 +311,5 @@ func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req Offe
 	out.InstantThroughput = scope.instant()
 	out.MaxThroughput = scope.limits().ContainerRUs
 	out.ReplacePending = scope.pending(t)
+	out.Earlier = t.Earlier
 }

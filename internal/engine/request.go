@@ -225,6 +225,8 @@ type Resource struct {
 	InstantThroughput int  // offers: highest RU/s that Replace accepts without a split
 	MaxThroughput     int  // offers: highest RU/s that Replace accepts
 	ReplacePending    bool // offers: partitions are being split to reach it
+
+	Earlier []resource.EarlierThroughput // offers: values that it had before, oldest first; not to be changed
 }
 
 // Usage is the size of a container.

@@ -161,6 +161,18 @@ type Throughput struct {
 
 	Buckets   []Bucket  `json:"buckets,omitempty"`   // sorted by id; ids are unique
 	BucketsAt Timestamp `json:"bucketsAt,omitempty"` // last change of Buckets
+
+	Earlier []EarlierThroughput `json:"earlier,omitempty"` // the last EarlierMax values before this one, oldest first
+}
+
+// EarlierMax is the number of earlier values that a throughput keeps.
+const EarlierMax = 20
+
+// EarlierThroughput is a value that a throughput had.
+type EarlierThroughput struct {
+	Manual int       `json:"manual,omitempty"` // RU/s; zero when autoscale
+	Max    int       `json:"max,omitempty"`    // autoscale maximum RU/s; zero when manual
+	TS     Timestamp `json:"ts"`               // since then
 }
 
 // Upgrade says by how much an autoscale maximum rises by itself when it is too

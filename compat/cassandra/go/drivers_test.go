@@ -272,7 +272,11 @@ func restarting(t *testing.T, s session, keyspace, name string) {
 		case !last.IsZero() && time.Now().After(last):
 			t.Fatalf("no write succeeds after the restart: %v", err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		pause := 20 * time.Millisecond
+		if last.IsZero() && i >= 20 {
+			pause = 300 * time.Millisecond // The others take their time.
+		}
+		time.Sleep(pause)
 	}
 	rows, err := s.rows(100, "SELECT k FROM "+keyspace+".restarts")
 	check(err)

@@ -67,7 +67,7 @@ static class Paging
 #if NEWEST
         Container many = await Fill(tests, 64);
         await tests.Run("ORDER BY over 64 partitions", () => Page(tests, many, "SELECT c.id, c.k FROM c ORDER BY c.k"));
-        foreach (int partitions in new[] { 1, 8, 64 })
+        foreach (int partitions in Environment.GetEnvironmentVariable("COMPAT_ALL") is null ? new[] { 1, 8 } : new[] { 1, 8, 64 })
         {
             Container container = tests.Database.GetContainer($"c{partitions}");
             foreach (string query in new[] { "SELECT c.id, c.k FROM c ORDER BY c.k", "SELECT c.id, c.k FROM c ORDER BY c.k DESC", "SELECT c.id, c.k FROM c WHERE c.pass ORDER BY c.k" })

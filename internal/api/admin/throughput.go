@@ -204,6 +204,9 @@ func settings(hw http.ResponseWriter, hr *http.Request, res *engine.Resource) er
 	add("instantMaximumThroughput", value.String(strconv.Itoa(res.InstantThroughput)))
 	add("softAllowedMaximumThroughput", value.String(strconv.Itoa(res.MaxThroughput)))
 	add("throughputBuckets", content.Get("throughputBuckets"))
+	if len(res.Earlier) > 0 {
+		add(earlierMember, earlierValues(res.Earlier))
+	}
 	for _, name := range []string{"_rid", "_ts", "_etag"} {
 		add(name, offer.Get(name))
 	}
@@ -220,6 +223,24 @@ func settings(hw http.ResponseWriter, hr *http.Request, res *engine.Resource) er
 	})
 	writeJSON(hw, http.StatusOK, answer.Append(nil))
 	return nil
+}
+
+// earlierMember is a member that the service does not have: the values that a throughput
+// had before, oldest first.
+const earlierMember = "x-decan-earlier"
+
+func earlierValues(earlier []resource.EarlierThroughput) value.Value {
+	list := make([]value.Value, len(earlier))
+	for i, e := range earlier {
+		members := []value.Member{{Name: "since", Value: value.Int(int64(e.TS))}}
+		if e.Max > 0 {
+			members = append(members, value.Member{Name: "autoscaleSettings", Value: value.Object([]value.Member{{Name: "maxThroughput", Value: value.Int(int64(e.Max))}})})
+		} else {
+			members = append(members, value.Member{Name: "throughput", Value: value.Int(int64(e.Manual))})
+		}
+		list[i] = value.Object(members)
+	}
+	return value.Array(list)
 }
 
 // properties returns the envelope of a resource of the management API.

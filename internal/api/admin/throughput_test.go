@@ -70,6 +70,7 @@ func TestThroughputSettings(t *testing.T) {
 		{"GET", settings, "", 200, []string{`"incrementPercent":10`}},
 		{"POST", settings + "/migrateToManualThroughput", "", 200, []string{`"throughput":3000`}},
 		{"PUT", settings, `{"properties":{"resource":{"throughputBuckets":[{"id":1,"maxThroughputPercentage":30}]}}}`, 200, []string{`"throughput":3000`, `"throughputBuckets":[{"id":1,"maxThroughputPercentage":30}]`}},
+		{"GET", settings, "", 200, []string{`"x-decan-earlier":[{"since":`, `,"throughput":1000},{"since":`, `,"throughput":1200},{"since":`, `,"autoscaleSettings":{"maxThroughput":2000}},{"since":`, `,"autoscaleSettings":{"maxThroughput":3000}}],"_rid"`}},
 		{"PUT", settings, `{"properties":{"resource":{"throughputBuckets":null}}}`, 429, []string{"10 minutes"}},
 		{"GET", strings.Replace(arm, "decan", "other", 1) + settings, "", 404, []string{"other"}},
 		{"GET", "/sqlDatabases/d/containers/none/throughputSettings/default", "", 404, nil},

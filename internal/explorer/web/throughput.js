@@ -1,24 +1,17 @@
 // The throughput of a container or a database: its mode, its value, and how it is divided.
 
 import { button, el, select, show } from "./dom.js";
-import { admin, caller, events, list, read, request } from "./api.js";
+import { admin, caller, list, read, request } from "./api.js";
 import { parse, stringify } from "./json.js";
 import { failed, tell, working } from "./dialog.js";
 import { count, moment } from "./format.js";
 import { whyNoAdmin } from "./tree.js";
 
-const histories = new Map(); // by offer: [{at, text}], the latest first
-
-/** Notes the throughput of an offer, and returns what the page has seen of it, the latest first. */
-function historyOf(offer) {
-  const { content } = offer, seen = histories.get(offer.id) ?? [];
-  const text = content.offerAutopilotSettings ? `autoscale, up to ${count(content.offerAutopilotSettings.maxThroughput)} RU/s` : `manual, ${count(content.offerThroughput)} RU/s`;
-  if (seen[0]?.text !== text) seen.unshift({ at: content.offerLastReplaceTimestamp || offer._ts, text });
-  histories.set(offer.id, seen);
-  return seen;
+/** Returns the present and the earlier values of a throughput, the latest first: [{at, text}]. */
+function historyOf(offer, earlier = []) {
+  const { content } = offer, now = { since: content.offerLastReplaceTimestamp || offer._ts, throughput: content.offerThroughput, autoscaleSettings: content.offerAutopilotSettings };
+  return [...earlier, now].reverse().map(({ since, throughput, autoscaleSettings }) => ({ at: since, text: autoscaleSettings ? `autoscale, up to ${count(autoscaleSettings.maxThroughput)} RU/s` : `manual, ${count(throughput)} RU/s` }));
 }
-
-events.addEventListener("ended", () => histories.clear());
 
 /** Returns a section about the throughput of dbs/D or dbs/D/colls/C. */
 export function throughputCard(path) {
@@ -66,9 +59,8 @@ export function throughputCard(path) {
         ever && ["Highest ever", `${count(ever)} RU/s`],
         details?.offerReplacePending === "true" && ["Change", "in progress: partitions are being split"],
       ].filter(Boolean).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-      el("details", {}, el("summary", {}, "History"), el("table", { class: "history" }, el("thead", {}, el("tr", {}, el("th", {}, "since"), el("th", {}, "throughput"))),
-        el("tbody", {}, historyOf(offer).map((h) => el("tr", {}, el("td", {}, moment(h.at)), el("td", {}, h.text))))),
-      el("p", { class: "hint" }, "The server keeps the present value and the highest; the list has what this page has seen.")), buckets);
+      details && el("details", {}, el("summary", {}, "History"), el("table", { class: "history" }, el("thead", {}, el("tr", {}, el("th", {}, "since"), el("th", {}, "throughput"))),
+        el("tbody", {}, historyOf(offer, details["x-decan-earlier"]).map((h) => el("tr", {}, el("td", {}, moment(h.at)), el("td", {}, h.text)))))), buckets);
   }
 
   /** Throughput buckets: the share that requests with the number of a bucket may use. */

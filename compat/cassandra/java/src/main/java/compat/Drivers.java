@@ -382,7 +382,7 @@ public final class Drivers {
         } catch (RuntimeException failure) {
           check(restarted == 0 || System.nanoTime() - restarted < 2 * MINUTE.toNanos(), failure);
         }
-        Thread.sleep(20);
+        Thread.sleep(restarted == 0 && i >= 20 ? 300 : 20); // The others take their time.
       }
       keys(s, "SELECT k FROM java_restart.t", 100).forEach(written::remove);
       check(written.isEmpty(), "lost: " + written);
