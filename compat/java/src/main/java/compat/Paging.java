@@ -30,9 +30,9 @@ import java.util.stream.IntStream;
  *
  * <p>Without that condition the SDK returns rows of equal keys again after a split: it
  * continues the right child of the partition of the last row at the key of that row. After
- * a merge it returns rows of any key again. It continues by a filter. So it loses arrays and objects, which are not in order in a filter;
- * and strings from U+E000 on, of which a filter compares code points and its merge UTF-16
- * code units. Both are left out.
+ * a merge it returns rows of any key again. It continues by a filter, so it loses
+ * arrays and objects, which a filter does not order, and strings from U+E000 on, of which a
+ * filter compares code points and its merge UTF-16 code units. These are left out.
  */
 final class Paging {
   private static final int TOTAL = 96;
