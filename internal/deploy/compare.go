@@ -95,7 +95,7 @@ func (i Item) accountID() string { return i.ID[:accountEnd(i.ID)] }
 // accountEnd returns where the id of the account ends in an id that begins with it; 0 if
 // it does not.
 func accountEnd(id string) int {
-	lower := strings.ToLower(id)
+	lower := lowerASCII(id)
 	const segment = "/databaseaccounts/"
 	at := strings.Index(lower, segment)
 	if at < 0 {
@@ -106,6 +106,18 @@ func accountEnd(id string) int {
 		return at + end
 	}
 	return len(id)
+}
+
+// lowerASCII returns s with small letters, byte for byte: other letters may have another
+// length when they are small.
+func lowerASCII(s string) string {
+	out := []byte(s)
+	for i, c := range out {
+		if 'A' <= c && c <= 'Z' {
+			out[i] += 'a' - 'A'
+		}
+	}
+	return string(out)
 }
 
 // BelowAccount returns the part of a scope below its account, such as /dbs/shop, whether

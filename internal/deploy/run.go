@@ -161,7 +161,7 @@ func (r *run) plannedThroughput(item Item) *jsonc.Object {
 
 // ItemOf returns the resource with an id.
 func ItemOf(id string) (Item, bool) {
-	at := strings.LastIndex(strings.ToLower(id), "/providers/")
+	at := strings.LastIndex(lowerASCII(id), "/providers/")
 	if at < 0 {
 		return Item{}, false
 	}
