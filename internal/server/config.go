@@ -58,8 +58,9 @@ type Config struct {
 	// Now is the clock of the machine; default time.Now. Only tests set it.
 	Now func() time.Time `kong:"-"`
 
-	adjust  func(*storage.Options) // for tests; default nothing
-	elapsed func() time.Duration   // for tests; default that of cluster
+	adjust      func(*storage.Options) // for tests; default nothing
+	elapsed     func() time.Duration   // for tests; default that of cluster
+	maintenance time.Duration          // between two runs, for tests; default that of cluster
 }
 
 // groups returns the option groups.

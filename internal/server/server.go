@@ -285,6 +285,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Logger:  s.log,
 
 		Descriptors: s.plan.stores,
+		Maintenance: s.config.maintenance,
 	})
 	if err != nil {
 		return err

@@ -174,7 +174,13 @@ func (c *capacity) wrap(name string, f vfs.File, err error) (vfs.File, error) {
 }
 
 func (c *capacity) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := c.FS.ReuseForWrite(oldname, newname, category)
+	// The ReuseForWrite of vfs.MemFS takes a lock twice, and waits for ever if Disk.Crash
+	// comes in between.
+	var f vfs.File
+	err := c.FS.Rename(oldname, newname)
+	if err == nil {
+		f, err = c.FS.OpenReadWrite(newname, category)
+	}
 	if err == nil {
 		c.mu.Lock()
 		c.moveLocked(oldname, newname)
