@@ -49,24 +49,24 @@ internal/partition/scan: value partitionkey resource status pacing index query v
 internal/partition: value partitionkey resource status pacing index patch query throughput storage replication partition/layout partition/scan
 internal/partition/check: value partitionkey resource index row storage partition/layout
 internal/catalog: value partitionkey resource status storage replication
-internal/cluster: value partitionkey resource status query table throughput storage replication partition partition/check catalog
+internal/cluster: value partitionkey resource status pacing query table throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/cql/frame:
 internal/api/transport:
 internal/api/cql: status auth audit row table table/cql api/transport api/cql/frame
 internal/simulate: value partitionkey resource status index query throughput placement
-internal/batchlog: partitionkey resource status auth row partition engine
-internal/materialize: partitionkey resource status auth row table partition engine
-internal/api/cql/statement: partitionkey resource status auth row table table/cql partition engine batchlog materialize api/cql api/cql/frame
+internal/batchlog: partitionkey resource status pacing auth row partition engine
+internal/materialize: partitionkey resource status pacing auth row table partition engine
+internal/api/cql/statement: partitionkey resource status pacing auth row table table/cql partition engine batchlog materialize api/cql api/cql/frame
 internal/api/nosql/binaryjson: value
 internal/api/nosql/hybridrow: value status
 internal/api/nosql/rntbd: audit api/transport
 internal/audit: auth status
 internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/binaryjson api/nosql/hybridrow api/nosql/rntbd
 internal/explorer:
-internal/balance: partitionkey resource status throughput placement partition catalog cluster
-internal/copyjob: value partitionkey resource status auth catalog engine
-internal/api/admin: value partitionkey resource status auth audit simulate catalog cluster engine copyjob
+internal/balance: partitionkey resource status pacing throughput placement partition catalog cluster
+internal/copyjob: value partitionkey resource status pacing auth catalog engine
+internal/api/admin: value partitionkey resource status pacing auth audit simulate catalog cluster engine copyjob
 internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob table api/transport api/nosql api/nosql/rntbd api/admin api/cql api/cql/statement explorer
 resolver: partitionkey
 resolver/azcosmos: value partitionkey resolver query/sql

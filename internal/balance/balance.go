@@ -31,6 +31,7 @@ import (
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/placement"
 	"github.com/decandb/decan/internal/resource"
@@ -171,21 +172,10 @@ func (b *Balancer) look(container resource.RID, w *worker) {
 			continue
 		}
 		b.cfg.Logger.Warn("partitions not split, will retry", "container", container, "in", pause, "err", err)
-		if !sleep(b.ctx, pause) {
+		if pacing.Sleep(b.ctx, pause) != nil {
 			continue // the context has ended, which the loop checks
 		}
 		pause = min(2*pause, retryMax)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

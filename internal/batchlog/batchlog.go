@@ -27,6 +27,7 @@ import (
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/status"
 )
 
@@ -221,20 +222,9 @@ func (l *Log) apply(ctx context.Context, caller auth.Caller, writes []engine.Wri
 			}
 			err = cmp.Or(err, failed)
 		}
-		if len(refused) == 0 || time.Now().After(until) || !sleep(ctx, pause) {
+		if len(refused) == 0 || time.Now().After(until) || pacing.Sleep(ctx, pause) != nil {
 			return total, err
 		}
 		writes = refused
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/row"
@@ -181,7 +182,7 @@ func (l *Log) replays() {
 				return
 			}
 		}
-		if !sleep(l.ctx, pause) {
+		if pacing.Sleep(l.ctx, pause) != nil {
 			return
 		}
 		if left > 0 || err != nil {

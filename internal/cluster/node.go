@@ -46,6 +46,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
@@ -206,7 +207,7 @@ func Start(cfg Config) (*Node, error) {
 	n.rosters = partition.NewRosters(rostersBytes)
 	n.group = replication.NewSolo(n)
 	n.throttled = newThrottled()
-	n.scrub.pacer = pacer{rate: cfg.ScrubRate, now: time.Now, sleep: sleep}
+	n.scrub.pacer = pacer{rate: cfg.ScrubRate, now: time.Now, sleep: pacing.Sleep}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(n.throttled.requests, loads{n}, spaces{n}, &n.scrub, aheadMetrics{n})
 	}

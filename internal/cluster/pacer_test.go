@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/decandb/decan/internal/pacing"
 )
 
 // TestPacer shows that a pacer keeps to its rate with pieces of any size, does not save
@@ -16,9 +18,10 @@ func TestPacer(t *testing.T) {
 		now := time.Unix(1000, 0)
 		sleeps := 0
 		ctx := context.Background()
-		p := pacer{rate: rate, now: func() time.Time { return now }, sleep: func(_ context.Context, d time.Duration) {
+		p := pacer{rate: rate, now: func() time.Time { return now }, sleep: func(_ context.Context, d time.Duration) error {
 			sleeps++
 			now = now.Add(d)
+			return nil
 		}}
 		for range 2 {
 			now = now.Add(time.Hour) // Nothing is read in this time.
@@ -42,7 +45,7 @@ func TestPacer(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := pacer{rate: 1, now: time.Now, sleep: sleep}
+	p := pacer{rate: 1, now: time.Now, sleep: pacing.Sleep}
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if err := p.spend(ctx, 1<<30); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled pause: %v", err)

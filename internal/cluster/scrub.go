@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,7 +40,7 @@ type scrubbing struct {
 type pacer struct {
 	rate  int64 // bytes per second; zero or less for no limit
 	now   func() time.Time
-	sleep func(ctx context.Context, d time.Duration)
+	sleep func(ctx context.Context, d time.Duration) error
 
 	paid time.Time // when all bytes so far would have been read at the rate
 }
@@ -53,26 +54,16 @@ func (p *pacer) spend(ctx context.Context, bytes int) error {
 		}
 		p.paid = p.paid.Add(time.Duration(float64(bytes) / float64(p.rate) * float64(time.Second)))
 		if ahead := p.paid.Sub(now); ahead > scrubDebt {
-			p.sleep(ctx, ahead)
+			return p.sleep(ctx, ahead)
 		}
 	}
 	return ctx.Err()
 }
 
-// sleep waits for a time, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // scrubLoop scrubs once per day until ctx ends.
 func (n *Node) scrubLoop(ctx context.Context) {
 	for pause := scrubFirst; ; {
-		if sleep(ctx, pause); ctx.Err() != nil {
+		if pacing.Sleep(ctx, pause) != nil {
 			return
 		}
 		began := time.Now()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
@@ -277,14 +278,7 @@ func (n *Node) delay(ctx context.Context, container resource.RID) error {
 	if delay <= 0 {
 		return nil
 	}
-	wait := time.NewTimer(delay)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pacing.Sleep(ctx, delay)
 }
 
 // prepare creates one child, which then follows the parent until that is sealed. It calls

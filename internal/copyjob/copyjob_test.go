@@ -15,6 +15,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -354,12 +355,12 @@ func TestBudgetsAreKept(t *testing.T) {
 		state, err := w.jobs.Get(owner, "j")
 		return err == nil && state.Status.Active()
 	}
-	for !refused() && sleep(t.Context(), time.Millisecond) {
+	for !refused() && pacing.Sleep(t.Context(), time.Millisecond) == nil {
 		if !active() {
 			t.Fatal("the job has ended, and nothing was refused")
 		}
 	}
-	for active() && sleep(t.Context(), time.Millisecond) {
+	for active() && pacing.Sleep(t.Context(), time.Millisecond) == nil {
 		second.Add(1)
 	}
 	w.completed(t, "j")

@@ -11,6 +11,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"golang.org/x/sync/errgroup"
@@ -221,8 +222,8 @@ func (w *worker) copy(ctx context.Context) error {
 		if err := w.caughtUp(); err != nil {
 			return err
 		}
-		if !sleep(ctx, w.cfg.Poll) {
-			return ctx.Err()
+		if err := pacing.Sleep(ctx, w.cfg.Poll); err != nil {
+			return err
 		}
 	}
 	if w.mirror {
@@ -437,21 +438,9 @@ func (w *worker) retryTransient(ctx context.Context, do func() error) error {
 		default:
 			return err
 		}
-		if !sleep(ctx, wait) {
-			return ctx.Err()
+		if err := pacing.Sleep(ctx, wait); err != nil {
+			return err
 		}
-	}
-}
-
-// sleep waits, and returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

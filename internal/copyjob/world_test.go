@@ -13,6 +13,7 @@ import (
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -139,7 +140,7 @@ func (w *world) admitted(t testing.TB, request func() error) {
 	t.Helper()
 	for {
 		err := request()
-		if status.CodeOf(err) == status.CodeTooManyRequests && sleep(t.Context(), status.From(err).RetryAfter) {
+		if status.CodeOf(err) == status.CodeTooManyRequests && pacing.Sleep(t.Context(), status.From(err).RetryAfter) == nil {
 			continue
 		}
 		if err != nil {

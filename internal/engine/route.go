@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
@@ -137,14 +138,7 @@ func (e *Engine) moved(ctx context.Context, err error, attempt int, seen *catalo
 	if now, ok := e.catalog.View().ContainerByRID(seen.RID); !ok || now != seen {
 		return true
 	}
-	pause := time.NewTimer(time.Duration(attempt+1) * 5 * time.Millisecond)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pacing.Sleep(ctx, time.Duration(attempt+1)*5*time.Millisecond) == nil
 }
 
 // keyError turns an error of partitionkey into a status.

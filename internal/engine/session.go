@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 )
@@ -79,14 +80,7 @@ func (r *reading) again(ctx context.Context, err error, lsn resource.LSN, pause 
 		return false
 	}
 	*pause = min(max(2**pause, behindPause), behindPauseMax)
-	timer := time.NewTimer(min(*pause, left))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pacing.Sleep(ctx, min(*pause, left)) == nil
 }
 
 // requiredLSN returns the LSN that the partition must have reached for this

@@ -9,6 +9,7 @@ import (
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/row"
@@ -278,11 +279,7 @@ func (s *settling) patient(ctx context.Context, do func() error) error {
 		if known := status.From(err); known != nil {
 			pause = max(pause, known.RetryAfter)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pacing.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}

@@ -4,7 +4,10 @@
 // work decides what Check does: it passes a [Context] with a [Pacer].
 package pacing
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Pacer decides when work continues, and whether it does.
 type Pacer interface {
@@ -46,4 +49,15 @@ func Check(ctx context.Context) error {
 		return p.Yield()
 	}
 	return nil
+}
+
+// Sleep waits for a time, or until ctx ends. It returns the cause of that end, or nil.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
 }

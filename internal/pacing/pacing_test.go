@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 )
 
 // counter is a Pacer that yields a given number of times and then ends the work.
@@ -60,5 +61,18 @@ func BenchmarkCheck(b *testing.B) {
 		if err := Check(c); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestSleep(t *testing.T) {
+	t.Parallel()
+	if err := Sleep(context.Background(), time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	reason := errors.New("reason")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(reason)
+	if err := Sleep(ctx, time.Hour); !errors.Is(err, reason) {
+		t.Errorf("%v, want the cause", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
@@ -253,7 +254,7 @@ func (c *Child) turn(ctx context.Context, step func() error) error {
 	served := p.served.calls()
 	if err == nil && served != c.busy {
 		c.busy = served
-		err = pause(ctx, took)
+		err = pacing.Sleep(ctx, took)
 	}
 	<-c.split.trimming
 	if err == nil {

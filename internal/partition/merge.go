@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
@@ -219,7 +220,7 @@ func (c *Merged) copyRows(ctx context.Context) error {
 				return err
 			}
 			if c.store.Backlogged() {
-				if err := pause(ctx, crowdedPause); err != nil {
+				if err := pacing.Sleep(ctx, crowdedPause); err != nil {
 					return err
 				}
 				continue
@@ -269,22 +270,11 @@ func (c *Merged) rest(ctx context.Context, took time.Duration) error {
 		return context.Cause(ctx)
 	}
 	c.busy = served
-	return pause(ctx, took)
+	return pacing.Sleep(ctx, took)
 }
 
 // crowdedPause is the time between two looks at the backlog of the child's compactions.
 const crowdedPause = 20 * time.Millisecond
-
-// pause waits. It returns the cause of the end of ctx if that comes first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return context.Cause(ctx)
-}
 
 // catchUp applies the effects of the parents. It syncs if many bytes are not synced, or if
 // sync is set. It reports whether more may come.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/simulate"
 	"github.com/decandb/decan/internal/status"
@@ -180,7 +181,9 @@ func (s *sampler) partition(ctx context.Context, id resource.PartitionID, until 
 		page, err := s.engine.List(ctx, s.caller, req)
 		s.charge += page.Charge
 		if e := status.From(err); e != nil && e.Code == status.CodeTooManyRequests && s.waited < adviseWaitMax {
-			if err := s.wait(ctx, max(e.RetryAfter, 10*time.Millisecond)); err != nil {
+			pause := max(e.RetryAfter, 10*time.Millisecond)
+			s.waited += pause
+			if err := pacing.Sleep(ctx, pause); err != nil {
 				return err
 			}
 			continue
@@ -207,19 +210,6 @@ func (s *sampler) partition(ctx context.Context, id resource.PartitionID, until 
 		}
 	}
 	return nil
-}
-
-// wait waits until the container has throughput again.
-func (s *sampler) wait(ctx context.Context, pause time.Duration) error {
-	s.waited += pause
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func (s *sampler) release() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	door "github.com/decandb/decan/internal/api/cql"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/status"
 )
 
@@ -33,12 +34,8 @@ func (p retries) retry(ctx context.Context, do func() error) error {
 			return context.DeadlineExceeded
 		}
 		door.TraceEventf(ctx, "Trying again: the throughput of a partition is used up")
-		wait := time.NewTimer(min(max(status.From(err).RetryAfter, time.Millisecond), left))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-			return ctx.Err()
+		if err := pacing.Sleep(ctx, min(max(status.From(err).RetryAfter, time.Millisecond), left)); err != nil {
+			return err
 		}
 	}
 }
