@@ -413,7 +413,7 @@ func beforeLeft(d domain, size int64) (domain, bool) {
 		if v, ok := s.point(); ok && int64(utf8.RuneCountInString(v.Text())) > size {
 			continue
 		}
-		// A bound with as many characters, or more, stands for all texts that begin with them.
+		// All texts with the same first size characters are on the same side of a bound.
 		if head, long, exact := firstOf(s.low.Text(), size); long && (s.above || !exact) {
 			after := beginning(head).intervals[0]
 			if s.low, s.above = after.high, false; !s.low.IsDefined() {

@@ -60,9 +60,9 @@ func onlyInput(s *scope) node {
 	return node{}
 }
 
-// conditionalRow reports whether a name stands for the row of a subquery that can be
-// missing in a document. As in the service's planner, such a row counts as an array
-// where one is needed.
+// conditionalRow reports whether a name refers to the row of a subquery that has no row in
+// some documents. As in the service's planner, such a row counts as an array where one is
+// needed.
 func (r *reach) conditionalRow(n node) bool {
 	for range resolveMax {
 		var q *sql.Select

@@ -36,6 +36,7 @@ type Error struct {
 	Arguments []string
 
 	unknown string // a name that no function has, if that is the error
+	untyped bool   // a selected value has no type, or cannot have the one that is expected
 }
 
 // Error returns the text.

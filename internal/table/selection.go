@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -76,9 +77,9 @@ func (s *selecting) compile(e cql.Expr, expected *row.Type) (expression, error) 
 		return s.collection(e, expected)
 	}
 	if expected == nil {
-		return nil, invalid(cannotInfer+"%s in selection clause (try using a cast to force a type)", e)
+		return nil, cannotInfer(e)
 	}
-	t, err := s.terms.compile(e, s.table.receiver(expected, "[selection]"))
+	t, err := s.terms.compile(e, s.table.receiver(expected, selectionName))
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 	name := "(" + hintName(e.Type, s.table.Keyspace, false) + ")"
 	a, err := s.argument(e.Value, t)
 	if err != nil {
-		if text := err.Error(); s.early[s.at] == nil && (strings.HasPrefix(text, cannotInfer) || strings.Contains(text, ` constant (`) && strings.Contains(text, `for "[selection]"`)) {
+		if refused, is := errors.AsType[*Error](err); is && refused.untyped && s.early[s.at] == nil {
 			text := name + textOf(e.Value)
 			return nil, invalid("Cannot assign value %s to %s of type %s", text, text, t)
 		}
@@ -264,8 +265,15 @@ func (s *selecting) hinted(e *cql.TypeHint) (expression, error) {
 	return &hintedExpr{expression: inner, t: t, text: name + text}, nil
 }
 
-// cannotInfer begins the error of a selected value whose type is not known.
-const cannotInfer = "Cannot infer type for term "
+// selectionName is the name of a selected value in messages.
+const selectionName = "[selection]"
+
+// cannotInfer returns the error of a selected value whose type is not known.
+func cannotInfer(e cql.Expr) error {
+	err := invalid("Cannot infer type for term %s in selection clause (try using a cast to force a type)", e)
+	err.untyped = true
+	return err
+}
 
 // nested says whether an operand is an operation of two values, which needs parentheses.
 func nested(e cql.Expr) bool {
@@ -297,7 +305,7 @@ func (s *selecting) tuple(e *cql.TupleLiteral, expected *row.Type) (expression, 
 		}
 		switch element.(type) {
 		case *cql.Literal, *cql.Marker, *cql.Null:
-			return nil, invalid(cannotInfer+"%s in selection clause (try using a cast to force a type)", e)
+			return nil, cannotInfer(e)
 		}
 	}
 	return s.pack(e.Elements, func(i int) *row.Type {
@@ -333,7 +341,7 @@ func (s *selecting) pack(parts []cql.Expr, expected func(i int) *row.Type, kind 
 // collection compiles a list, set, map or user-defined type of expressions.
 func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, error) {
 	infer := func() error {
-		return invalid(cannotInfer+"%s in selection clause (try using a cast to force a type)", e)
+		return cannotInfer(e)
 	}
 	one := func(elements []cql.Expr, k row.Kind, make func(*row.Type) *row.Type, open, end string) (expression, error) {
 		var of *row.Type
@@ -379,7 +387,7 @@ func (s *selecting) collection(e cql.Expr, expected *row.Type) (expression, erro
 	if expected == nil {
 		return nil, infer()
 	}
-	t, err := s.terms.compile(e, s.table.receiver(expected, "[selection]"))
+	t, err := s.terms.compile(e, s.table.receiver(expected, selectionName))
 	if err != nil {
 		return nil, err
 	}

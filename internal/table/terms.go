@@ -84,9 +84,12 @@ func (a *terms) resolveType(t *cql.Type, keyspace string) (*row.Type, error) {
 func (a *terms) compile(e cql.Expr, r receiver) (term, error) {
 	switch e := e.(type) {
 	case *cql.Literal:
-		v, err := r.t.ParseLiteral(literalKind(e.Kind), e.Text, r.name)
+		kind := literalKind(e.Kind)
+		v, err := r.t.ParseLiteral(kind, e.Text, r.name)
 		if err != nil {
-			return nil, invalid("%s", err.Error())
+			refused := invalid("%s", err.Error())
+			refused.untyped = r.name == selectionName && !r.t.Accepts(kind)
+			return nil, refused
 		}
 		return constant(v), nil
 	case *cql.Null:
