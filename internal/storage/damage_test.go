@@ -37,7 +37,7 @@ func (h hookedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 }
 
 // ReuseForWrite does in two steps what that of vfs.MemFS does in one: that one takes a lock
-// twice, and waits for ever if a copy of the disk is made in between.
+// twice, and does not return if a copy of the disk is made in between.
 func (h hookedFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := h.FS.Rename(from, to); err != nil {
 		return nil, err

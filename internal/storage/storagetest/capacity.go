@@ -174,7 +174,7 @@ func (c *capacity) wrap(name string, f vfs.File, err error) (vfs.File, error) {
 }
 
 func (c *capacity) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	// The ReuseForWrite of vfs.MemFS takes a lock twice, and waits for ever if Disk.Crash
+	// The ReuseForWrite of vfs.MemFS takes a lock twice, and does not return if Disk.Crash
 	// comes in between.
 	var f vfs.File
 	err := c.FS.Rename(oldname, newname)
